@@ -1,0 +1,236 @@
+//! From `fork` to the agent's first instruction, each step by its name.
+
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{ForkResult, Pid, chdir, execve, fork, getpid, getppid, pipe2, setsid};
+
+use crate::leaf::Leaf;
+use crate::message::{Open, SetupStep};
+
+/// The keeper's ends of a forked agent.
+#[derive(Debug)]
+pub(crate) struct Forked {
+    pub(crate) pid: i32,
+    pub(crate) stdin: File,
+    pub(crate) stdout: File,
+    pub(crate) stderr: File,
+    /// At its end once `exec` succeeded; before that, a [`SetupFailure`].
+    pub(crate) progress: File,
+}
+
+/// A step that failed, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SetupFailure {
+    pub(crate) step: SetupStep,
+    pub(crate) errno: Errno,
+}
+
+impl SetupFailure {
+    pub(crate) fn at(step: SetupStep) -> impl Fn(Errno) -> Self {
+        move |errno| Self { step, errno }
+    }
+
+    fn bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&(self.step.number() as u32).to_le_bytes());
+        bytes[4..].copy_from_slice(&(self.errno as i32).to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
+        let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let errno = i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        Some(Self { step: SetupStep::from_number(number.into())?, errno: Errno::from_raw(errno) })
+    }
+}
+
+/// How far a forked child came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Still on its way.
+    Pending,
+    /// It could not join the leaf and went on without.
+    WithoutLeaf,
+    /// `exec` succeeded, or the child died on its way; its exit tells which.
+    Executed,
+    /// A step failed; the child ends by itself.
+    Failed(SetupFailure),
+}
+
+/// Reads one message of the child's progress; the pipe does not block.
+pub(crate) fn read_progress(pipe: &mut File) -> Progress {
+    let mut bytes = [0; 8];
+    match pipe.read(&mut bytes) {
+        Ok(0) => Progress::Executed,
+        Ok(8) => match SetupFailure::from_bytes(bytes) {
+            Some(SetupFailure { step: SetupStep::Leaf, .. }) => Progress::WithoutLeaf,
+            Some(failure) => Progress::Failed(failure),
+            None => Progress::Pending,
+        },
+        _ => Progress::Pending,
+    }
+}
+
+/// Forks the agent. The child never returns: it becomes the program, or reports the step that failed and ends.
+pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFailure> {
+    let pipes = || pipe2(OFlag::O_CLOEXEC).map_err(SetupFailure::at(SetupStep::Pipes));
+    let (stdin_read, stdin_write) = pipes()?;
+    let (stdout_read, stdout_write) = pipes()?;
+    let (stderr_read, stderr_write) = pipes()?;
+    let (progress_read, progress_write) = pipes()?;
+    let child = Child {
+        open,
+        stdio: [stdin_read, stdout_write, stderr_write],
+        leaf: leaf.and_then(|leaf| leaf.procs().ok()),
+        progress: File::from(progress_write),
+        program: Program::of(open),
+        keeper: getpid(),
+    };
+    // SAFETY: the keeper has one thread, so the child may do whatever its parent could.
+    match unsafe { fork() }.map_err(SetupFailure::at(SetupStep::Fork))? {
+        ForkResult::Child => child.run(),
+        ForkResult::Parent { child: pid } => Ok(Forked {
+            pid: pid.as_raw(),
+            stdin: nonblocking(stdin_write)?,
+            stdout: nonblocking(stdout_read)?,
+            stderr: nonblocking(stderr_read)?,
+            progress: nonblocking(progress_read)?,
+        }),
+    }
+}
+
+fn nonblocking(fd: OwnedFd) -> Result<File, SetupFailure> {
+    fcntl(fd.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(SetupFailure::at(SetupStep::Pipes))?;
+    Ok(File::from(fd))
+}
+
+/// What `exec` needs, prepared before the fork.
+struct Program {
+    paths: Vec<CString>,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Program {
+    fn of(open: &Open) -> Self {
+        let strings = |items: &[OsString]| items.iter().filter_map(|s| CString::new(s.as_bytes()).ok()).collect();
+        Self { paths: candidates(open), arguments: strings(&open.command), environment: strings(&open.environment) }
+    }
+
+    /// Tries each place; of several failures, one that is not "not found" says most.
+    fn exec(&self) -> Errno {
+        let mut error = Errno::ENOENT;
+        for path in &self.paths {
+            let Err(errno) = execve(path, &self.arguments, &self.environment);
+            if !matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
+                error = errno;
+            }
+        }
+        error
+    }
+}
+
+/// The places where the program is looked for: the path given, or each entry of the agent's own `PATH`.
+fn candidates(open: &Open) -> Vec<CString> {
+    let program = open.command.first().map(|p| p.as_bytes()).unwrap_or_default();
+    if program.is_empty() || program.contains(&b'/') {
+        return CString::new(program).into_iter().filter(|p| !p.is_empty()).collect();
+    }
+    let path = open.environment.iter().find_map(|v| v.as_bytes().strip_prefix(b"PATH=")).unwrap_or(b"/usr/bin:/bin");
+    path.split(|&byte| byte == b':')
+        .filter(|entry| !entry.is_empty())
+        .filter_map(|entry| CString::new([entry, b"/", program].concat()).ok())
+        .collect()
+}
+
+struct Child<'a> {
+    open: &'a Open,
+    stdio: [OwnedFd; 3],
+    leaf: Option<File>,
+    progress: File,
+    program: Program,
+    keeper: Pid,
+}
+
+impl Child<'_> {
+    fn run(mut self) -> ! {
+        let Err(failure) = self.become_agent();
+        self.tell(failure);
+        // SAFETY: ends this child at once, without running the parent's exit handlers.
+        unsafe { libc::_exit(127) }
+    }
+
+    fn tell(&mut self, failure: SetupFailure) {
+        // If the keeper is gone, nobody is left to be told; the child ends either way.
+        let _keeper_gone = self.progress.write_all(&failure.bytes());
+    }
+
+    fn become_agent(&mut self) -> Result<Infallible, SetupFailure> {
+        let at = SetupFailure::at;
+        self.die_with_keeper().map_err(at(SetupStep::ParentDeath))?;
+        setsid().map_err(at(SetupStep::Session))?;
+        self.join_leaf();
+        self.oom_score().map_err(at(SetupStep::OomScore))?;
+        reset_signals().map_err(at(SetupStep::Signals))?;
+        umask(Mode::from_bits_truncate(self.open.umask));
+        chdir(&self.open.directory).map_err(at(SetupStep::Directory))?;
+        self.standard_streams().map_err(at(SetupStep::Stdio))?;
+        close_others_at_exec().map_err(at(SetupStep::Descriptors))?;
+        Err(at(SetupStep::Exec)(self.program.exec()))
+    }
+
+    /// Sound here: the signal follows the death of the forking *thread*, and the keeper has one.
+    fn die_with_keeper(&self) -> Result<(), Errno> {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        if getppid() == self.keeper { Ok(()) } else { Err(Errno::ESRCH) }
+    }
+
+    fn join_leaf(&mut self) {
+        let Some(leaf) = &mut self.leaf else { return };
+        if let Err(error) = leaf.write_all(b"0") {
+            let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+            self.tell(SetupFailure { step: SetupStep::Leaf, errno });
+        }
+    }
+
+    fn oom_score(&self) -> Result<(), Errno> {
+        // The keeper's files in /proc belong to root while it is not dumpable; `exec` resets this anyway.
+        prctl::set_dumpable(true)?;
+        let write = || std::fs::write("/proc/self/oom_score_adj", self.open.oom_score_adj.to_string());
+        write().map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    fn standard_streams(&self) -> Result<(), Errno> {
+        for (target, fd) in self.stdio.iter().enumerate() {
+            // SAFETY: both are plain descriptor numbers; the source is open, and what the target was is not used
+            // again in this process before `exec`.
+            Errno::result(unsafe { libc::dup2(fd.as_raw_fd(), target as i32) })?;
+        }
+        Ok(())
+    }
+}
+
+fn reset_signals() -> Result<(), Errno> {
+    for number in 1..=libc::SIGRTMAX() {
+        // SAFETY: sets the default disposition; numbers the C library keeps for itself answer with an error that
+        // does not matter.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
+}
+
+fn close_others_at_exec() -> Result<(), Errno> {
+    // SAFETY: marks descriptors close-on-exec; touches no memory.
+    Errno::result(unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) }).map(drop)
+}

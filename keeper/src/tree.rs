@@ -1,0 +1,198 @@
+//! The process tree, as `/proc` shows it, and signals that cannot reach a stranger.
+//!
+//! A process is named by its id *and* its start time; a signal goes through a descriptor of the process, opened
+//! first and checked afterwards, so that a recycled id is never hit.
+
+use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::signal::Signal;
+
+use crate::message::Process;
+
+/// The most processes one listing names.
+pub const MAX_LISTED: usize = 4096;
+/// The most bytes of a command line.
+const MAX_COMMAND: usize = 256;
+/// The most processes one walk visits: a fork loop must not keep it walking.
+const MAX_WALKED: usize = 65_536;
+
+/// The fields of `/proc/<pid>/stat` that a supervisor needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The short name.
+    pub name: String,
+    /// The state letter.
+    pub state: char,
+    /// The parent.
+    pub ppid: i32,
+    /// The session.
+    pub sid: i32,
+    /// Threads still alive.
+    pub threads: u64,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+}
+
+impl Stat {
+    /// Reads a process; `None` if there is none of that id.
+    pub fn read(pid: i32) -> Option<Self> {
+        Self::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (head, tail) = text.rsplit_once(')')?;
+        let name = head.split_once('(')?.1.to_owned();
+        let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+        Some(Self {
+            name,
+            state: fields.first()?.chars().next()?,
+            ppid: fields.get(1)?.parse().ok()?,
+            sid: fields.get(3)?.parse().ok()?,
+            threads: fields.get(17)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Whether it is only waiting to be reaped. A leader that ended its own thread shows `Z` too, but its thread
+    /// count tells that it lives.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
+}
+
+/// The direct children of a process, over all its threads.
+pub fn children(pid: i32) -> Vec<i32> {
+    match children_by_thread(pid) {
+        Some(children) => children,
+        None => children_by_scan(pid),
+    }
+}
+
+fn children_by_thread(pid: i32) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let path = thread.ok()?.path().join("children");
+        match fs::read_to_string(&path) {
+            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && fs::exists(path.with_file_name("stat")).ok()? =>
+            {
+                return None;
+            }
+            Err(_) => {}
+        }
+    }
+    Some(found)
+}
+
+/// For a kernel without `children` files: every process whose parent this is.
+fn children_by_scan(pid: i32) -> Vec<i32> {
+    all_pids().filter(|&other| Stat::read(other).is_some_and(|stat| stat.ppid == pid)).collect()
+}
+
+/// Every process id in `/proc`.
+pub fn all_pids() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Every descendant of a process that is not dead, parents before their children, in one bounded pass.
+///
+/// The walk is not atomic: a process that forks meanwhile may be missed, and is found by the next pass.
+pub fn descendants(root: i32) -> Vec<(i32, Stat)> {
+    let mut found: Vec<(i32, Stat)> = Vec::new();
+    let mut queue = children(root);
+    let mut next = 0;
+    while let Some(&pid) = queue.get(next) {
+        next += 1;
+        if next > MAX_WALKED {
+            break;
+        }
+        let Some(stat) = Stat::read(pid) else { continue };
+        queue.extend(children(pid));
+        if !stat.is_dead() {
+            found.push((pid, stat));
+        }
+    }
+    found
+}
+
+/// The process as a record for a report.
+pub fn describe(pid: i32, stat: &Stat) -> Process {
+    let mut line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.truncate(MAX_COMMAND);
+    let line = String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ");
+    let command = if line.is_empty() { format!("[{}]", stat.name) } else { line };
+    Process { pid, start: stat.start, sid: stat.sid, ppid: stat.ppid, command }
+}
+
+/// A descriptor of a process, checked to be the one meant.
+#[derive(Debug)]
+pub struct Handle {
+    fd: OwnedFd,
+}
+
+impl Handle {
+    /// Opens the process of this id if its start time is this one; `None` if it is gone or another.
+    pub fn open(pid: i32, start: u64) -> Option<Self> {
+        // SAFETY: the call takes two integers and returns a new descriptor or -1.
+        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        if raw < 0 {
+            return None;
+        }
+        // SAFETY: the kernel just gave this descriptor to us alone; it is close-on-exec by definition.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw as i32) };
+        (Stat::read(pid)?.start == start).then_some(Self { fd })
+    }
+
+    /// Sends a signal to exactly this process.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` once it is gone, `EPERM` for a process of another user.
+    pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
+        let no_info = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: the descriptor is open for the whole call; a null siginfo is documented to be valid.
+        let result =
+            unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.fd.as_raw_fd(), signal as i32, no_info, 0) };
+        Errno::result(result).map(drop)
+    }
+
+    /// The descriptor: readable once the process has ended.
+    pub fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+}
+
+/// Sends a signal to the process of this identity, if it still lives.
+pub fn signal(pid: i32, start: u64, signal: Signal) {
+    if let Some(handle) = Handle::open(pid, start) {
+        // A process that ended meanwhile is what we want; one of another user is found by the next pass and
+        // reported as leaked.
+        let _gone_or_foreign = handle.signal(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_is_read() {
+        let text = "42 (a) b (c) S 1 42 43 0 -1 0 0 0 0 0 0 0 0 0 20 0 7 0 9876 0 0";
+        let stat = Stat::parse(text).expect("parses");
+        let expected = Stat { name: "a) b (c".into(), state: 'S', ppid: 1, sid: 43, threads: 7, start: 9876 };
+        assert_eq!(stat, expected);
+    }
+
+    #[test]
+    fn the_own_process_has_an_identity() {
+        let pid = std::process::id() as i32;
+        let stat = Stat::read(pid).expect("lives");
+        assert!(!stat.is_dead());
+        assert!(Handle::open(pid, stat.start).is_some());
+        assert!(Handle::open(pid, stat.start + 1).is_none());
+    }
+}

@@ -1,0 +1,1 @@
+//! Ostler as a library.

@@ -1,0 +1,12 @@
+//! The `ostler` program. It can play the keeper and the scripted agent as well, so that one file is enough.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some("play-keeper") => ostler_keeper::main(),
+        Some("play-agent") => ostler_agent::main(arguments.collect()),
+        _ => ExitCode::from(2),
+    }
+}

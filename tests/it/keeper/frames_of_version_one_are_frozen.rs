@@ -1,0 +1,120 @@
+//! The bytes of version 1: a later build must read and write exactly these.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ostler_keeper::ladder::{Ladder, Rung};
+use ostler_keeper::*;
+
+fn orders() -> Vec<Order> {
+    let ladder = Ladder::new([(Rung::EndOfInput, Duration::from_millis(2000)), (Rung::Kill, Duration::from_secs(5))]);
+    let open = Open {
+        folder: "/state/run/boot/rt".into(),
+        runtime: "rt".into(),
+        owner: "owner".into(),
+        secret: vec![1, 2, 255],
+        command: vec!["agent".into(), "--flag".into()],
+        environment: vec!["PATH=/bin".into()],
+        directory: "/work".into(),
+        leaf_parent: Some("/sys/fs/cgroup/x".into()),
+        stdout_retention: 65 << 20,
+        stderr_retention: 256 << 10,
+        input_capacity: 64 << 20,
+        oom_score_adj: -5,
+        umask: 0o22,
+        orphan: OrphanPolicy { grace_ms: 120_000, ladder: ladder.clone() },
+        on_leader_exit: Some(ladder.clone()),
+    };
+    vec![
+        Order::Hello(Auth { oldest: 1, newest: 1 }),
+        Order::Attach { auth: Auth { oldest: 1, newest: 2 }, secret: vec![9] },
+        Order::Open(Box::new(open)),
+        Order::Read { stream: Stream::Stdout, from: 7 },
+        Order::Ack { stream: Stream::Stderr, offset: 8 },
+        Order::Input { number: 1, bytes: b"hi\n".to_vec() },
+        Order::CloseInput,
+        Order::Stop(ladder),
+        Order::End { number: 2, pid: 77, start: 88, grace_ms: 500 },
+        Order::List { number: 3 },
+        Order::Release,
+        Order::Status,
+    ]
+}
+
+fn reports() -> Vec<Report> {
+    let process = Process { pid: 5, start: 6, sid: 7, ppid: 8, command: "sh -c x".into() };
+    let emptiness = Emptiness { containment: Containment::DescentAndLeaf, at_ms: 99 };
+    let state = State {
+        phase: Phase::LeaderGone,
+        leader: Some((10, 11)),
+        containment: Containment::DescentAndLeaf,
+        exit: Some(Exit::Signal { signal: 9, core: true }),
+        emptiness: Some(emptiness),
+        stop: Some(StopCause::Orphaned),
+        stdout: StreamState { base: 1, end: 2, ended: true },
+        stderr: StreamState { base: 3, end: 4, ended: false },
+        input: InputState { accepted: 1, written: 2, pending: 3, closed: true },
+        leaked: vec![process.clone()],
+    };
+    vec![
+        Report::Welcome { version: 1, pid: 4 },
+        Report::Refused { kind: 6, code: RefusalCode::Gap, text: "message 3".into() },
+        Report::Opened { pid: 10, start: 11, containment: Containment::Descent },
+        Report::OpenFailed { step: SetupStep::Exec, errno: 2, text: "agent".into() },
+        Report::Output { stream: Stream::Stdout, offset: 5, bytes: vec![0, 10, 255] },
+        Report::OutputEnd { stream: Stream::Stderr, offset: 6 },
+        Report::InputState(state.input),
+        Report::Exited(Exit::Code(3)),
+        Report::Rung(Rung::Terminate),
+        Report::Emptied(emptiness),
+        Report::Leaked(vec![process.clone()]),
+        Report::Ended { number: 2, result: EndResult::Gone },
+        Report::Listing { number: 3, processes: vec![process], truncated: true },
+        Report::State(Box::new(state)),
+        Report::Superseded,
+    ]
+}
+
+fn rendered() -> String {
+    let mut text = String::new();
+    let frames = orders().into_iter().map(|o| ("order", o.kind(), o.encode()));
+    for (side, kind, bytes) in frames.chain(reports().into_iter().map(|r| ("report", r.kind(), r.encode()))) {
+        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").expect("a string");
+            hex
+        });
+        writeln!(text, "{side} {kind} {hex}").expect("a string");
+    }
+    text
+}
+
+fn fixture() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("keeper/tests/fixtures/version-1.txt")
+}
+
+#[test]
+fn every_frame_has_the_bytes_of_the_fixture() {
+    if std::env::var_os("OSTLER_WRITE_FIXTURES").is_some() {
+        std::fs::create_dir_all(fixture().parent().expect("a parent")).expect("made");
+        std::fs::write(fixture(), rendered()).expect("written");
+    }
+    assert_eq!(rendered(), std::fs::read_to_string(fixture()).expect("the fixture"));
+}
+
+#[test]
+fn every_frame_of_the_fixture_is_read_back() {
+    let text = std::fs::read_to_string(fixture()).expect("the fixture");
+    let (mut read_orders, mut read_reports) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        let [side, _, hex] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let bytes: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex")).collect();
+        let frame = wire::cut(&bytes).expect("a frame").expect("whole");
+        match side {
+            "order" => read_orders.push(Order::decode(&frame).expect("an order")),
+            _ => read_reports.push(Report::decode(&frame).expect("a report")),
+        }
+    }
+    assert_eq!((read_orders, read_reports), (orders(), reports()));
+}

@@ -1,0 +1,6 @@
+//! The one integration binary. Each folder is a subject, each file a scenario named as a sentence.
+
+#![expect(unreachable_pub, reason = "one binary: everything in it is its own")]
+
+mod keeper;
+mod support;

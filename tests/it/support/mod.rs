@@ -1,0 +1,5 @@
+//! What all scenarios share.
+
+pub mod keeper_client;
+pub mod kernel;
+pub mod programs;
