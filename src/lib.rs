@@ -1,1 +1,4 @@
 //! Ostler as a library.
+#![forbid(unsafe_code)]
+
+pub mod ledger;

@@ -57,10 +57,11 @@ fn a_folder_that_exists_is_not_touched() {
     let recipe = Recipe::script("say never");
     std::fs::create_dir(recipe.folder()).expect("made");
     let mut client = recipe.open();
-    client.until("failure", |report| match report {
-        Report::OpenFailed { step, errno, .. } => Some(assert_eq!((*step, *errno), (SetupStep::Folder, 17))),
+    let failed = client.until("failure", |report| match report {
+        Report::OpenFailed { step, errno, .. } => Some((*step, *errno)),
         _ => None,
     });
+    assert_eq!(failed, (SetupStep::Folder, 17));
     assert!(recipe.folder().exists());
     client.process.take().expect("spawned").wait().expect("ends");
 }

@@ -1,0 +1,195 @@
+//! The rows beside the streams.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{
+    CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, Outcome, OwnerId, RuntimeId,
+    SessionId, SessionSpec, TaskId, UnresolvedReason,
+};
+
+/// Whether a session takes tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    /// It does.
+    Open,
+    /// It was closed; final.
+    Closed,
+}
+
+/// What the harness itself stored of a session, and whether that was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NativeSession {
+    /// The harness's own id.
+    pub id: String,
+    /// Whether the harness has shown that it stored the session, so that a new process can resume it.
+    pub resumable: bool,
+}
+
+/// Why a context takes no task (AHP 2.5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionBlock {
+    /// The task whose end is not known.
+    pub task: TaskId,
+    /// Why it is not.
+    pub reason: UnresolvedReason,
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Its id.
+    pub id: SessionId,
+    /// Its harness.
+    pub harness: HarnessId,
+    /// Its configuration.
+    pub spec: SessionSpec,
+    /// Whose it is.
+    pub owner: OwnerId,
+    /// Whether it takes tasks.
+    pub state: SessionState,
+    /// What the harness stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<NativeSession>,
+    /// Why it takes no task, if it is blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<SessionBlock>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// Its row is committed; nothing was started for it.
+    Accepted,
+    /// A runtime is being made ready for it.
+    Admitted,
+    /// The prompt is in the outbox, or in the order that starts its runtime: it may reach the agent at any time.
+    Submitted,
+    /// The agent works on it.
+    Running,
+    /// It waits for at least one answer.
+    AwaitingResponse,
+    /// It has its verdict.
+    Settled,
+}
+
+impl TaskState {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Admitted => "admitted",
+            Self::Submitted => "submitted",
+            Self::Running => "running",
+            Self::AwaitingResponse => "awaiting_response",
+            Self::Settled => "settled",
+        }
+    }
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRow {
+    /// Its id.
+    pub id: TaskId,
+    /// Its session.
+    pub session: SessionId,
+    /// What was asked.
+    pub delegation: Delegation,
+    /// Where it stands.
+    pub state: TaskState,
+    /// Why it is to be cancelled, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelCause>,
+    /// Its verdict, once settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// When it was accepted, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// When its state last changed.
+    pub updated_ms: u64,
+}
+
+/// Whether an interaction is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum InteractionState {
+    /// It waits for an answer.
+    Open,
+    /// It is closed; final.
+    Closed {
+        /// How.
+        resolution: InteractionResolution,
+    },
+}
+
+/// One interaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InteractionRow {
+    /// Its task.
+    pub task: TaskId,
+    /// What was asked.
+    pub request: InteractionRequest,
+    /// Whether it is open.
+    pub state: InteractionState,
+}
+
+/// One runtime, as it was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuntimeRow {
+    /// Its id.
+    pub id: RuntimeId,
+    /// The session it serves.
+    pub session: SessionId,
+    /// Its harness.
+    pub harness: HarnessId,
+    /// Whose it is.
+    pub owner: OwnerId,
+    /// The boot it was started in.
+    pub boot: String,
+    /// Its keeper's folder.
+    pub folder: PathBuf,
+    /// The task it was started with, where the start is the submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submits: Option<TaskId>,
+    /// When it was asked for, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+}
+
+/// One runtime with what changes often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeState {
+    /// How it was started.
+    pub row: RuntimeRow,
+    /// Output before this was turned into facts.
+    pub offset: u64,
+    /// Whether the rest of an over-long frame is being discarded.
+    pub discarding: bool,
+    /// The adapter's last snapshot.
+    pub snapshot: Option<Vec<u8>>,
+}
+
+/// What follows a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutboxThen {
+    /// Possibly more messages.
+    Continue,
+    /// The end of input.
+    EndOfInput,
+}
+
+/// One message to an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxItem {
+    /// Its number, from 1 without gaps.
+    pub number: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What follows it.
+    pub then: OutboxThen,
+}

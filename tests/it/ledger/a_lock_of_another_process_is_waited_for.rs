@@ -1,0 +1,63 @@
+//! Another process holds the write lock: short is waited for, long is said.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ostler::ledger::{SqliteLedger, SqliteOptions};
+use ostler_supervisors::ledger::{Ledger, LedgerError, Urgency};
+
+use super::support::*;
+
+struct Holder(Child);
+
+impl Holder {
+    fn hold(path: &std::path::Path) -> Self {
+        let mut child =
+            Command::new("sqlite3").arg(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sqlite3");
+        let input = child.stdin.as_mut().expect("piped");
+        writeln!(input, "begin immediate;\nselect 'held';").expect("written");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("read");
+        assert_eq!(line.trim(), "held");
+        Self(child)
+    }
+
+    fn release(mut self) {
+        let input = self.0.stdin.as_mut().expect("piped");
+        writeln!(input, "rollback;\n.quit").expect("written");
+        self.0.wait().expect("ends");
+    }
+}
+
+#[tokio::test]
+async fn held_longer_than_the_timeout_it_is_busy_and_nothing_is_stored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = SqliteOptions::new(folder.path().join("ledger.sqlite"));
+    options.busy_timeout = Duration::from_millis(200);
+    let ledger = SqliteLedger::open(options).await.expect("opens");
+    make(&ledger, "a").await;
+    let holder = Holder::hold(ledger.path());
+    let asked = Instant::now();
+    let refused = ledger.commit(&[commit("a", 1, 1)], Urgency::Normal).await;
+    assert!(matches!(refused, Err(LedgerError::Busy)), "{refused:?}");
+    assert!(asked.elapsed() >= Duration::from_millis(150));
+    assert_whole(&stream(&ledger, "a", 10).await, "a", 0);
+    holder.release();
+    append(&ledger, commit("a", 1, 1)).await;
+}
+
+#[tokio::test]
+async fn held_for_a_while_it_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ledger = sqlite(folder.path()).await;
+    make(&ledger, "a").await;
+    let holder = Holder::hold(ledger.path());
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        holder.release();
+    });
+    append(&ledger, commit("a", 1, 3)).await;
+    release.join().expect("released");
+    assert_whole(&stream(&ledger, "a", 10).await, "a", 3);
+}
