@@ -83,6 +83,7 @@ pub mod relay;
 mod setup;
 mod spawn;
 pub mod tree;
+mod wait;
 pub mod wire;
 
 pub use keeper::main;

@@ -14,6 +14,8 @@ use crate::wire::{self, WireError};
 const READ_SIZE: usize = 32 * 1024;
 /// Above this, an emptied buffer gives its memory back.
 const KEEP_CAPACITY: usize = 128 * 1024;
+/// The most bytes of reports that may wait for a peer who goes on asking.
+const MAX_OWED: usize = 1024 * 1024;
 
 /// One connection to an owner, or to somebody who has yet to show that he is one.
 #[derive(Debug)]
@@ -51,7 +53,12 @@ impl Connection {
     /// Reads what is there, at most one piece. `false` at the end of the connection.
     pub(crate) fn receive(&mut self) -> bool {
         let mut piece = [0; READ_SIZE];
-        match self.stream.read(&mut piece) {
+        // A reset is told once, and what had arrived before it can still be read.
+        let read = match self.stream.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => self.stream.read(&mut piece),
+            other => other,
+        };
+        match read {
             Ok(0) => false,
             Ok(count) => {
                 self.received.extend_from_slice(&piece[..count]);
@@ -61,25 +68,36 @@ impl Connection {
         }
     }
 
-    /// The whole frames received so far.
-    ///
-    /// # Errors
-    ///
-    /// [`WireError::Length`]: the stream cannot be understood any further.
-    pub(crate) fn frames(&mut self) -> Result<Vec<Incoming>, WireError> {
+    /// How many bytes wait for the rest of their frame.
+    pub(crate) fn buffered(&self) -> usize {
+        self.received.len()
+    }
+
+    /// Whether the peer asks faster than it listens: then it is not read until it has.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.outgoing.len() - self.written > MAX_OWED
+    }
+
+    /// The whole frames received so far, and whether what follows can be understood at all.
+    pub(crate) fn frames(&mut self) -> (Vec<Incoming>, bool) {
         let (mut frames, mut used) = (Vec::new(), 0);
-        while let Some(frame) = wire::cut(&self.received[used..])? {
+        let understood = loop {
+            let frame = match wire::cut(&self.received[used..]) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break true,
+                Err(_) => break false,
+            };
             used += frame.size;
             frames.push(match Order::decode(&frame) {
                 Ok(order) => Incoming::Order(order),
                 Err(error) => Incoming::Bad(frame.kind, error),
             });
-        }
+        };
         self.received.drain(..used);
         if self.received.is_empty() && self.received.capacity() > KEEP_CAPACITY {
             self.received = Vec::new();
         }
-        Ok(frames)
+        (frames, understood)
     }
 
     pub(crate) fn report(&mut self, report: &Report) {

@@ -33,7 +33,7 @@ enum Flow {
     Flowing,
 }
 
-/// Above this, an emptied buffer gives its memory back.
+/// Above this, a buffer that is mostly empty gives its memory back.
 const KEEP_CAPACITY: usize = 16 * 1024;
 
 impl Relay {
@@ -151,8 +151,9 @@ impl Relay {
         self.bytes.drain(..count);
         self.base += count as u64;
         self.sent = self.sent.max(self.base);
-        if self.bytes.is_empty() && self.bytes.capacity() > KEEP_CAPACITY {
-            self.bytes = VecDeque::new();
+        let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
+        if capacity > KEEP_CAPACITY && capacity / 4 > length {
+            self.bytes.shrink_to(2 * length);
         }
     }
 }

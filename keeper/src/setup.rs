@@ -23,12 +23,30 @@ pub(crate) fn take_owner() -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(0) })
 }
 
+/// The polite signals, those of a terminal, and that of a file size limit, which then shows as an error of the write.
+const DEAF_TO: [Signal; 10] = [
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGTERM,
+    Signal::SIGPIPE,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGTSTP,
+    Signal::SIGXFSZ,
+];
+
 /// Leaves the owner's session, ignores its signals, becomes the subreaper and hides from debuggers.
 pub(crate) fn detach() -> Result<(), Errno> {
-    // Fails only for a group leader, which is then the leader of its session's group already.
-    let _already_leader = setsid();
+    // Fails only for the leader of a group. A plain spawn makes none; whoever starts us so keeps us in his session.
+    let _group_leader = setsid();
     umask(Mode::from_bits_truncate(0o077));
-    for signal in [Signal::SIGINT, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGPIPE] {
+    // Inherited as ignored, it would make the kernel reap our children for us, and their ends would never be known.
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the default disposition: no handler of ours runs.
+    unsafe { sigaction(Signal::SIGCHLD, &default) }?;
+    for signal in DEAF_TO {
         let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
         // SAFETY: the disposition is "ignore": no handler of ours runs.
         unsafe { sigaction(signal, &ignore) }?;

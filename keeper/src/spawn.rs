@@ -29,6 +29,9 @@ pub(crate) struct Forked {
     pub(crate) progress: File,
 }
 
+/// The message of a child that has done everything before `exec`.
+const READY: [u8; 8] = [0; 8];
+
 /// A step that failed, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SetupFailure {
@@ -62,8 +65,10 @@ pub(crate) enum Progress {
     Pending,
     /// It could not join the leaf and went on without.
     WithoutLeaf,
-    /// `exec` succeeded, or the child died on its way; its exit tells which.
-    Executed,
+    /// Everything before `exec` is done.
+    Ready,
+    /// The pipe is closed: by `exec`, or by the child's death. After [`Progress::Ready`] it was `exec`.
+    Closed,
     /// A step failed; the child ends by itself.
     Failed(SetupFailure),
 }
@@ -72,7 +77,8 @@ pub(crate) enum Progress {
 pub(crate) fn read_progress(pipe: &mut File) -> Progress {
     let mut bytes = [0; 8];
     match pipe.read(&mut bytes) {
-        Ok(0) => Progress::Executed,
+        Ok(0) => Progress::Closed,
+        Ok(8) if bytes == READY => Progress::Ready,
         Ok(8) => match SetupFailure::from_bytes(bytes) {
             Some(SetupFailure { step: SetupStep::Leaf, .. }) => Progress::WithoutLeaf,
             Some(failure) => Progress::Failed(failure),
@@ -84,6 +90,7 @@ pub(crate) fn read_progress(pipe: &mut File) -> Progress {
 
 /// Forks the agent. The child never returns: it becomes the program, or reports the step that failed and ends.
 pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFailure> {
+    let program = Program::of(open)?;
     let pipes = || pipe2(OFlag::O_CLOEXEC).map_err(SetupFailure::at(SetupStep::Pipes));
     let (stdin_read, stdin_write) = pipes()?;
     let (stdout_read, stdout_write) = pipes()?;
@@ -94,7 +101,7 @@ pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFai
         stdio: [stdin_read, stdout_write, stderr_write],
         leaf: leaf.and_then(|leaf| leaf.procs().ok()),
         progress: File::from(progress_write),
-        program: Program::of(open),
+        program,
         keeper: getpid(),
     };
     // SAFETY: the keeper has one thread, so the child may do whatever its parent could.
@@ -123,9 +130,14 @@ struct Program {
 }
 
 impl Program {
-    fn of(open: &Open) -> Self {
-        let strings = |items: &[OsString]| items.iter().filter_map(|s| CString::new(s.as_bytes()).ok()).collect();
-        Self { paths: candidates(open), arguments: strings(&open.command), environment: strings(&open.environment) }
+    /// Refuses what `exec` could only get cut: a string with a zero byte in it.
+    fn of(open: &Open) -> Result<Self, SetupFailure> {
+        let strings = |items: &[OsString]| {
+            let strings: Result<_, _> = items.iter().map(|text| CString::new(text.as_bytes())).collect();
+            strings.map_err(|_| SetupFailure { step: SetupStep::Exec, errno: Errno::EINVAL })
+        };
+        let (arguments, environment) = (strings(&open.command)?, strings(&open.environment)?);
+        Ok(Self { paths: candidates(open), arguments, environment })
     }
 
     /// Tries each place; of several failures, one that is not "not found" says most.
@@ -187,6 +199,8 @@ impl Child<'_> {
         chdir(&self.open.directory).map_err(at(SetupStep::Directory))?;
         self.standard_streams().map_err(at(SetupStep::Stdio))?;
         close_others_at_exec().map_err(at(SetupStep::Descriptors))?;
+        // If the keeper is gone, the parent-death signal ends this child.
+        let _keeper_gone = self.progress.write_all(&READY);
         Err(at(SetupStep::Exec)(self.program.exec()))
     }
 
@@ -207,8 +221,15 @@ impl Child<'_> {
     fn oom_score(&self) -> Result<(), Errno> {
         // The keeper's files in /proc belong to root while it is not dumpable; `exec` resets this anyway.
         prctl::set_dumpable(true)?;
-        let write = || std::fs::write("/proc/self/oom_score_adj", self.open.oom_score_adj.to_string());
-        write().map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+        let path = "/proc/self/oom_score_adj";
+        let current = std::fs::read_to_string(path).ok().and_then(|score| score.trim().parse().ok()).unwrap_or(0);
+        // Never lowered: that needs a privilege, and a runtime of low priority is meant to be one.
+        match std::fs::write(path, self.open.oom_score_adj.max(current).to_string()) {
+            Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => {
+                Err(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn standard_streams(&self) -> Result<(), Errno> {

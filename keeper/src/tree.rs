@@ -3,8 +3,11 @@
 //! A process is named by its id *and* its start time; a signal goes through a descriptor of the process, opened
 //! first and checked afterwards, so that a recycled id is never hit.
 
+use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -28,6 +31,8 @@ pub struct Stat {
     pub state: char,
     /// The parent.
     pub ppid: i32,
+    /// The process group.
+    pub pgid: i32,
     /// The session.
     pub sid: i32,
     /// Threads still alive.
@@ -37,9 +42,18 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads a process; `None` if there is none of that id.
+    /// Reads a process; `None` if there is none of that id, or if it cannot be read.
     pub fn read(pid: i32) -> Option<Self> {
-        Self::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+        Self::look(pid).ok().flatten()
+    }
+
+    /// Reads a process; `None` if the kernel says that there is none of that id.
+    ///
+    /// # Errors
+    ///
+    /// Whatever else hinders it, such as a lack of descriptors: the process may well live.
+    pub fn look(pid: i32) -> io::Result<Option<Self>> {
+        Ok(read_proc(&format!("/proc/{pid}/stat"))?.and_then(|text| Self::parse(&text)))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -50,6 +64,7 @@ impl Stat {
             name,
             state: fields.first()?.chars().next()?,
             ppid: fields.get(1)?.parse().ok()?,
+            pgid: fields.get(2)?.parse().ok()?,
             sid: fields.get(3)?.parse().ok()?,
             threads: fields.get(17)?.parse().ok()?,
             start: fields.get(19)?.parse().ok()?,
@@ -63,60 +78,104 @@ impl Stat {
     }
 }
 
-/// The direct children of a process, over all its threads.
+/// Time since boot in the ticks of [`Stat::start`].
+pub fn ticks(since_boot: std::time::Duration) -> u64 {
+    /// The kernel shows 100 ticks a second to programs, whatever it counts in itself.
+    const MILLIS_PER_TICK: u128 = 10;
+    (since_boot.as_millis() / MILLIS_PER_TICK) as u64
+}
+
+/// A file of a process; `None` if the kernel says that the process is gone.
+fn read_proc(path: &str) -> io::Result<Option<String>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether this is the kernel's way to say that a process has ended.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// The direct children of a process, over all its threads; empty where they cannot be read.
 pub fn children(pid: i32) -> Vec<i32> {
-    match children_by_thread(pid) {
-        Some(children) => children,
-        None => children_by_scan(pid),
-    }
-}
-
-fn children_by_thread(pid: i32) -> Option<Vec<i32>> {
-    let mut found = Vec::new();
-    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let path = thread.ok()?.path().join("children");
-        match fs::read_to_string(&path) {
-            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
-            Err(error)
-                if error.kind() == std::io::ErrorKind::NotFound && fs::exists(path.with_file_name("stat")).ok()? =>
-            {
-                return None;
-            }
-            Err(_) => {}
-        }
-    }
-    Some(found)
-}
-
-/// For a kernel without `children` files: every process whose parent this is.
-fn children_by_scan(pid: i32) -> Vec<i32> {
-    all_pids().filter(|&other| Stat::read(other).is_some_and(|stat| stat.ppid == pid)).collect()
+    Table::new().and_then(|table| table.children(pid)).unwrap_or_default()
 }
 
 /// Every process id in `/proc`.
-pub fn all_pids() -> impl Iterator<Item = i32> {
-    fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+///
+/// # Errors
+///
+/// If `/proc` cannot be read.
+pub fn all_pids() -> io::Result<impl Iterator<Item = i32>> {
+    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+/// Where children are looked up: the kernel's own files, or, where it has none, one scan of all processes.
+enum Table {
+    Files,
+    Scan(HashMap<i32, Vec<i32>>),
+}
+
+impl Table {
+    fn new() -> io::Result<Self> {
+        static FILES: OnceLock<bool> = OnceLock::new();
+        if *FILES.get_or_init(|| fs::exists("/proc/thread-self/children").unwrap_or(false)) {
+            return Ok(Self::Files);
+        }
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for pid in all_pids()? {
+            if let Some(stat) = Stat::look(pid)? {
+                children.entry(stat.ppid).or_default().push(pid);
+            }
+        }
+        Ok(Self::Scan(children))
+    }
+
+    fn children(&self, pid: i32) -> io::Result<Vec<i32>> {
+        match self {
+            Self::Files => children_of_threads(pid),
+            Self::Scan(children) => Ok(children.get(&pid).cloned().unwrap_or_default()),
+        }
+    }
+}
+
+fn children_of_threads(pid: i32) -> io::Result<Vec<i32>> {
+    let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        other => other?,
+    };
+    let mut found = Vec::new();
+    for thread in threads.flatten() {
+        let text = read_proc(&thread.path().join("children").to_string_lossy())?.unwrap_or_default();
+        found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Ok(found)
 }
 
 /// Every descendant of a process that is not dead, parents before their children, in one bounded pass.
 ///
 /// The walk is not atomic: a process that forks meanwhile may be missed, and is found by the next pass.
-pub fn descendants(root: i32) -> Vec<(i32, Stat)> {
+///
+/// # Errors
+///
+/// If the process table cannot be read; never an empty tree in place of an unreadable one.
+pub fn descendants(root: i32) -> io::Result<Vec<(i32, Stat)>> {
+    let table = Table::new()?;
     let mut found: Vec<(i32, Stat)> = Vec::new();
-    let mut queue = children(root);
+    let mut queue = table.children(root)?;
     let mut next = 0;
-    while let Some(&pid) = queue.get(next) {
+    while let Some(&pid) = queue.get(next).filter(|_| next < MAX_WALKED) {
         next += 1;
-        if next > MAX_WALKED {
-            break;
-        }
-        let Some(stat) = Stat::read(pid) else { continue };
-        queue.extend(children(pid));
+        let Some(stat) = Stat::look(pid)? else { continue };
+        queue.extend(table.children(pid)?);
         if !stat.is_dead() {
             found.push((pid, stat));
         }
     }
-    found
+    Ok(found)
 }
 
 /// The process as a record for a report.
@@ -183,7 +242,7 @@ mod tests {
     fn a_name_with_parentheses_and_spaces_is_read() {
         let text = "42 (a) b (c) S 1 42 43 0 -1 0 0 0 0 0 0 0 0 0 20 0 7 0 9876 0 0";
         let stat = Stat::parse(text).expect("parses");
-        let expected = Stat { name: "a) b (c".into(), state: 'S', ppid: 1, sid: 43, threads: 7, start: 9876 };
+        let expected = Stat { name: "a) b (c".into(), state: 'S', ppid: 1, pgid: 42, sid: 43, threads: 7, start: 9876 };
         assert_eq!(stat, expected);
     }
 

@@ -1,5 +1,7 @@
 //! The core of Ostler. It knows no HTTP, no SQL and no vendor's protocol.
 #![forbid(unsafe_code)]
 
+
 pub mod contract;
 pub mod ledger;
+

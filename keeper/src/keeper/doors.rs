@@ -11,10 +11,14 @@ use crate::clock;
 use crate::message::{Auth, Order, RefusalCode, Report};
 use crate::owner::{Connection, Incoming};
 
+/// How long to wait after a connection could not be taken.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// How long a connection may take to show the secret.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
-/// How many may try at once.
+/// How many may try at once; a further one is turned away.
 const MAX_STRANGERS: usize = 4;
+/// The most bytes of somebody who has not shown the secret.
+const STRANGER_BYTES: usize = 4096;
 /// How long the last reports may take to leave.
 const LAST_FLUSH: Duration = Duration::from_millis(200);
 
@@ -23,20 +27,23 @@ pub(super) struct Doors {
     /// Whether the owner on descriptor 0 has said hello.
     pub(super) greeted: bool,
     pub(super) listener: Option<UnixListener>,
+    /// Until when the listener is not watched: there was no descriptor for who knocked.
+    deaf_until: Option<Duration>,
     strangers: Vec<(Connection, Duration)>,
 }
 
 impl Doors {
     pub(super) fn new(owner: Connection) -> Self {
-        Self { owner: Some(owner), greeted: false, listener: None, strangers: Vec::new() }
+        Self { owner: Some(owner), greeted: false, listener: None, deaf_until: None, strangers: Vec::new() }
     }
 
     pub(super) fn watch<'a>(&'a self, watched: &mut Vec<(Watch, BorrowedFd<'a>, PollFlags)>) {
         if let Some(owner) = &self.owner {
             let write = if owner.wants_to_write() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            watched.push((Watch::Owner, owner.fd(), PollFlags::POLLIN | write));
+            let read = if owner.is_overdue() { PollFlags::empty() } else { PollFlags::POLLIN };
+            watched.push((Watch::Owner, owner.fd(), read | write));
         }
-        if let Some(listener) = &self.listener {
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.deaf_until.is_none()) {
             watched.push((Watch::Listener, listener.as_fd(), PollFlags::POLLIN));
         }
         for (index, (stranger, _)) in self.strangers.iter().enumerate() {
@@ -45,22 +52,27 @@ impl Doors {
     }
 
     pub(super) fn accept(&mut self) {
-        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else { return };
+        let Some(accepted) = self.listener.as_ref().map(UnixListener::accept) else { return };
+        let Ok((stream, _)) = accepted else {
+            self.deaf_until = Some(clock::now() + ACCEPT_PAUSE);
+            return;
+        };
         let Ok(connection) = Connection::new(OwnedFd::from(stream)) else { return };
         if connection.is_own_user() {
             if self.strangers.len() == MAX_STRANGERS {
-                self.strangers.remove(0);
+                return;
             }
             self.strangers.push((connection, clock::now() + STRANGER_PATIENCE));
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Duration> {
-        self.strangers.iter().map(|(_, until)| *until).min()
+        self.strangers.iter().map(|(_, until)| *until).chain(self.deaf_until).min()
     }
 
     pub(super) fn drop_slow_strangers(&mut self, now: Duration) {
         self.strangers.retain(|(_, until)| *until > now);
+        self.deaf_until = self.deaf_until.filter(|until| *until > now);
     }
 
     pub(super) fn flush_before_exit(&mut self) {
@@ -79,17 +91,26 @@ impl Doors {
 impl Keeper {
     pub(super) fn owner_ready(&mut self, flags: PollFlags) {
         let Some(owner) = &mut self.doors.owner else { return };
-        if flags.contains(PollFlags::POLLOUT) && !owner.send() {
-            return self.owner_gone();
+        let writable = !flags.contains(PollFlags::POLLOUT) || owner.send();
+        let readable = flags.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR);
+        if readable || !writable {
+            self.hear_owner(writable);
         }
-        if flags.intersects(PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR) {
+    }
+
+    /// Obeys what has arrived. Whole orders count even if their sender is gone by now: then all of them are read.
+    fn hear_owner(&mut self, writable: bool) {
+        loop {
+            let Some(owner) = &mut self.doors.owner else { return };
             let open = owner.receive();
-            match owner.frames() {
-                Ok(frames) => frames.into_iter().for_each(|frame| self.incoming(frame)),
-                Err(_) => return self.owner_gone(),
+            let (frames, understood) = owner.frames();
+            let quiet = frames.is_empty();
+            frames.into_iter().for_each(|frame| self.incoming(frame));
+            if !open || !understood || (!writable && quiet) {
+                return self.owner_gone();
             }
-            if !open {
-                self.owner_gone();
+            if writable {
+                return;
             }
         }
     }
@@ -136,19 +157,23 @@ impl Keeper {
             return;
         }
         let (connection, _) = &mut self.doors.strangers[index];
-        let open = connection.receive();
-        let first = connection.frames().ok().map(|frames| frames.into_iter().next());
-        match first {
-            Some(Some(Incoming::Order(Order::Attach { auth, secret }))) => {
+        let open = connection.receive() && connection.buffered() <= STRANGER_BYTES;
+        let (frames, understood) = connection.frames();
+        let mut frames = frames.into_iter();
+        match frames.next() {
+            Some(Incoming::Order(Order::Attach { auth, secret })) => {
                 let (connection, _) = self.doors.strangers.remove(index);
-                self.attach(connection, auth, &secret);
+                if self.attach(connection, auth, &secret) {
+                    frames.for_each(|frame| self.incoming(frame));
+                }
             }
-            Some(None) if open => {}
+            None if open && understood => {}
             _ => drop(self.doors.strangers.remove(index)),
         }
     }
 
-    fn attach(&mut self, mut connection: Connection, auth: Auth, secret: &[u8]) {
+    /// Makes a stranger the owner, if he shows the secret. `true` if he did.
+    fn attach(&mut self, mut connection: Connection, auth: Auth, secret: &[u8]) -> bool {
         let known = self.agent.as_ref().is_some_and(|agent| same(&agent.open.secret, secret));
         let answer = match welcome(auth, 2) {
             Ok(answer) if known => answer,
@@ -158,7 +183,7 @@ impl Keeper {
         connection.report(&answer);
         if !matches!(answer, Report::Welcome { .. }) {
             let _stranger_gone = connection.send();
-            return;
+            return false;
         }
         self.report(&Report::Superseded);
         self.owner_gone();
@@ -170,6 +195,7 @@ impl Keeper {
             agent.stderr.relay.hold();
         }
         self.report(&Report::State(Box::new(self.state())));
+        true
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ending one process of a tree, while the rest goes on.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::tree::{self, Handle, Stat};
 const KILL_DEADLINE: Duration = Duration::from_secs(2);
 /// How many members wake the loop by their end; further ones are looked at when one of these ends or by the clock.
 const MAX_WATCHED: usize = 64;
+/// How many looks a kill takes to catch those that fork meanwhile.
+const MAX_LOOKS: usize = 32;
 
 /// One order to end a process that is being carried out.
 #[derive(Debug)]
@@ -23,14 +26,29 @@ pub(super) struct Ending {
     target: (i32, u64),
     /// The session the target leads, if it leads one: whoever is in it belongs to the target.
     session: Option<i32>,
-    members: Vec<(i32, u64, Option<Handle>)>,
+    members: Vec<Member>,
+    /// Sessions and groups that members were in: whoever forks away from one is found by them.
+    groups: HashSet<i32>,
+    /// Start times from here on are younger than the order.
+    since: u64,
+    /// The group of the agent itself, whose members are not the target's because of it.
+    leader_group: i32,
     kill_at: Duration,
     killed: bool,
 }
 
+/// One process that belongs to the target.
+#[derive(Debug)]
+struct Member {
+    pid: i32,
+    start: u64,
+    /// Wakes the loop at its end. Only so many have one, since descriptors are few.
+    handle: Option<Handle>,
+}
+
 impl Ending {
     pub(super) fn watch<'a>(&'a self, watched: &mut Vec<(Watch, BorrowedFd<'a>, PollFlags)>) {
-        let handles = self.members.iter().filter_map(|(.., handle)| handle.as_ref()).take(MAX_WATCHED);
+        let handles = self.members.iter().filter_map(|member| member.handle.as_ref());
         watched.extend(handles.map(|handle| (Watch::Ending, handle.fd().as_fd(), PollFlags::POLLIN)));
     }
 
@@ -38,30 +56,47 @@ impl Ending {
         if self.killed { self.kill_at + KILL_DEADLINE } else { self.kill_at }
     }
 
-    /// Adds who belongs to the target by now, and forgets who is gone.
-    fn refresh(&mut self) {
-        let alive = tree::descendants(std::process::id() as i32);
-        self.members.retain(|(pid, start, _)| alive.iter().any(|(p, stat)| p == pid && stat.start == *start));
+    /// Adds who belongs to the target by now, and forgets who is gone. `true` if somebody new was found.
+    fn refresh(&mut self) -> bool {
+        // What cannot be read is not gone: the members stay, and are looked at again.
+        let Ok(alive) = tree::descendants(std::process::id() as i32) else { return false };
+        self.members.retain(|member| alive.iter().any(|(pid, stat)| (*pid, stat.start) == (member.pid, member.start)));
+        let before = self.members.len();
         for (pid, stat) in &alive {
-            let known = |pid: i32| self.members.iter().any(|(member, ..)| *member == pid);
+            let known = |pid: i32| self.members.iter().any(|member| member.pid == pid);
             if !known(*pid) && (known(stat.ppid) || self.is_target(*pid, stat)) {
-                let handle = Handle::open(*pid, stat.start);
-                self.members.push((*pid, stat.start, handle));
+                let handle = (self.members.len() < MAX_WATCHED).then(|| Handle::open(*pid, stat.start)).flatten();
+                self.members.push(Member { pid: *pid, start: stat.start, handle });
+                self.groups.insert(stat.pgid);
             }
         }
+        self.members.len() > before
     }
 
+    /// The target itself, whoever is in the session it leads, and whoever a member forked and left behind: adopted by
+    /// the keeper, younger than the order, and in a group that a member was in.
     fn is_target(&self, pid: i32, stat: &Stat) -> bool {
-        (pid, stat.start) == self.target || self.session == Some(stat.sid)
+        let left_behind = stat.ppid == std::process::id() as i32 && stat.start >= self.since;
+        (pid, stat.start) == self.target
+            || self.session == Some(stat.sid)
+            || (left_behind && self.groups.contains(&stat.pgid) && self.leader_group != stat.pgid)
     }
 
     fn signal(&self, signals: &[Signal]) {
-        for handle in self.members.iter().filter_map(|(.., handle)| handle.as_ref()) {
-            for &signal in signals {
-                // Whoever is gone already is what was wanted; whoever stays is reported as alive.
-                let _gone = handle.signal(signal);
+        for member in &self.members {
+            signals.iter().for_each(|signal| tree::signal(member.pid, member.start, *signal));
+        }
+    }
+
+    /// Stops the members until a look finds nobody new, so that none forks away from the kill; then kills.
+    fn kill(&mut self) {
+        for _ in 0..MAX_LOOKS {
+            self.signal(&[Signal::SIGSTOP]);
+            if !self.refresh() {
+                break;
             }
         }
+        self.signal(&[Signal::SIGKILL]);
     }
 
     /// Moves on; the result once there is one.
@@ -72,7 +107,7 @@ impl Ending {
         }
         if now >= self.kill_at {
             self.killed = true;
-            self.signal(&[Signal::SIGKILL]);
+            self.kill();
         }
         (self.killed && now >= self.kill_at + KILL_DEADLINE).then_some(EndResult::Alive)
     }
@@ -81,8 +116,8 @@ impl Ending {
 impl Keeper {
     pub(super) fn end(&mut self, number: u64, pid: i32, start: u64, grace_ms: u64) {
         let Some(agent) = &mut self.agent else { return };
-        let found =
-            tree::descendants(std::process::id() as i32).into_iter().find(|(p, stat)| (*p, stat.start) == (pid, start));
+        let alive = tree::descendants(std::process::id() as i32).unwrap_or_default();
+        let found = alive.into_iter().find(|(p, stat)| (*p, stat.start) == (pid, start));
         let Some((_, stat)) = found else {
             return self.report(&Report::Ended { number, result: EndResult::NotFound });
         };
@@ -91,6 +126,9 @@ impl Keeper {
             target: (pid, start),
             session: (stat.sid == pid).then_some(pid),
             members: Vec::new(),
+            groups: HashSet::new(),
+            since: tree::ticks(clock::now()),
+            leader_group: Stat::read(agent.pid).map_or(0, |leader| leader.pgid),
             kill_at: clock::now() + Duration::from_millis(grace_ms),
             killed: false,
         };

@@ -39,6 +39,9 @@ pub fn main() -> ExitCode {
     Keeper { doors: Doors::new(owner), agent: None, children, orphaned_at: None, exit: None }.run()
 }
 
+/// How long to rest when `poll` itself fails.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Everything a keeper is.
 struct Keeper {
     doors: Doors,
@@ -84,7 +87,12 @@ impl Keeper {
         let timeout = self.deadline(now).map(|at| TimeSpec::from(at.saturating_sub(now)));
         match ppoll(&mut fds, timeout, None) {
             Ok(0) | Err(Errno::EINTR) => Vec::new(),
-            _ => {
+            Err(_) => {
+                // Too many descriptors for our limit, or no memory: neither gets better by asking at once again.
+                std::thread::sleep(PAUSE);
+                Vec::new()
+            }
+            Ok(_) => {
                 let happened = watched.iter().zip(&fds).map(|((watch, ..), fd)| (*watch, fd.revents()));
                 happened.filter_map(|(watch, flags)| flags.filter(|f| !f.is_empty()).map(|f| (watch, f))).collect()
             }

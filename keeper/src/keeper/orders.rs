@@ -18,6 +18,9 @@ use crate::tree::{self, MAX_LISTED, Stat};
 
 impl Keeper {
     pub(super) fn obey(&mut self, order: Order) {
+        if self.exit.is_some() {
+            return;
+        }
         let kind = order.kind();
         match (order, &mut self.agent) {
             (Order::Open(open), None) => self.open(*open),
@@ -61,18 +64,17 @@ impl Keeper {
             }
         };
         folder::make(&open.folder).map_err(failed(SetupStep::Folder, &open.folder))?;
-        let leaf = open.leaf_parent.as_deref().and_then(|parent| Leaf::make(parent, &leaf_name(&open.runtime)));
-        identity(open, leaf.as_ref()).write(&open.folder).map_err(failed(SetupStep::Folder, &open.folder))?;
         self.doors.listener = Some(listen(open).map_err(failed(SetupStep::Socket, &open.folder))?);
-        let forked = spawn::spawn(open, leaf.as_ref());
-        match forked {
-            Ok(forked) => Ok((leaf, forked)),
-            Err(failure) => {
-                // The folder and the leaf are removed by `open_failed`, which also names this failure.
-                let _leftover = leaf.map(|leaf| leaf.remove());
-                Err((failure, String::new()))
-            }
+        let leaf = open.leaf_parent.as_deref().and_then(|parent| Leaf::make(parent, &leaf_name(&open.runtime)));
+        let written =
+            identity(open, leaf.as_ref()).write(&open.folder).map_err(failed(SetupStep::Folder, &open.folder));
+        let forked =
+            written.and_then(|()| spawn::spawn(open, leaf.as_ref()).map_err(|failure| (failure, String::new())));
+        if let (Err(_), Some(leaf)) = (&forked, &leaf) {
+            // Nobody joined it, so it is empty; only a vanished parent can hinder this.
+            let _empty = leaf.remove();
         }
+        forked.map(|forked| (leaf, forked))
     }
 
     pub(super) fn setup_progressed(&mut self) {
@@ -87,11 +89,13 @@ impl Keeper {
                     let _empty = leaf.remove();
                 }
             }
-            Progress::Executed => {
+            Progress::Ready => agent.leader = Leader::Executing,
+            Progress::Closed if agent.leader == Leader::Starting => {
+                self.agent_not_started(SetupFailure { step: SetupStep::Exec, errno: Errno::EINTR });
+            }
+            Progress::Closed => {
                 agent.progress = None;
-                if agent.leader == Leader::Starting {
-                    agent.leader = Leader::Running;
-                }
+                agent.leader = Leader::Running;
                 let (pid, start, containment) = (agent.pid, agent.start, agent.containment());
                 self.report(&Report::Opened { pid, start, containment });
                 self.reap();
@@ -107,7 +111,8 @@ impl Keeper {
             SetupStep::Exec => program_and_path(&agent.open),
             _ => String::new(),
         };
-        // The child reported and ends by itself; it is our only child, so this returns at once.
+        // It has nothing left to do but to end, if it has not yet; a stopped one would not.
+        tree::signal(agent.pid, agent.start, nix::sys::signal::Signal::SIGKILL);
         let _reaped = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(agent.pid), None);
         let _empty = agent.leaf.as_ref().map(Leaf::remove);
         self.open_failed(&agent.open, failure, text);
@@ -137,7 +142,9 @@ impl Keeper {
 
     fn list(&mut self, number: u64) {
         let own = std::process::id() as i32;
-        let found = tree::descendants(own);
+        let Ok(found) = tree::descendants(own) else {
+            return self.report(&refused(10, RefusalCode::State, "the process table cannot be read now"));
+        };
         let truncated = found.len() > MAX_LISTED;
         let processes: Vec<Process> =
             found.iter().take(MAX_LISTED).map(|(pid, stat)| tree::describe(*pid, stat)).collect();

@@ -3,10 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::Pid;
 
 use super::Keeper;
 use super::agent::{Agent, DRAIN, KILL_PASS, Leader, SLOW_PASS};
@@ -15,6 +12,7 @@ use crate::folder;
 use crate::ladder::{Climb, ClimbAction, Ladder, Rung};
 use crate::message::{Emptiness, Exit, Report, StopCause};
 use crate::tree;
+use crate::wait::{self, Waited};
 
 /// How many times one pass looks again at once, so that a fork loop is outrun but never followed for ever.
 const LOOKS_PER_PASS: usize = 32;
@@ -73,7 +71,11 @@ impl Keeper {
     pub(super) fn stop(&mut self, ladder: Ladder, cause: StopCause) {
         let now = clock::now();
         let Some(agent) = &mut self.agent else { return };
+        if let Some(emptiness) = agent.emptiness {
+            return self.report(&Report::Emptied(emptiness));
+        }
         match &mut agent.climb {
+            Some(climb) if climb.deadline().is_none() => *climb = Climb::new(ladder, climb.cause(), now),
             Some(climb) => climb.join(ladder, now),
             None => agent.climb = Some(Climb::new(ladder, cause, now)),
         }
@@ -165,48 +167,45 @@ impl Keeper {
 impl Agent {
     fn reap(&mut self) {
         if let Leader::Reaped(_) = self.leader {
-            while let Ok(Some(_)) = waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL)).map(|s| s.pid()) {}
-            return;
+            return wait::reap_all();
         }
         let own = std::process::id() as i32;
-        let children = tree::children(own);
-        for &pid in children.iter().filter(|&&pid| pid != self.pid) {
-            // Any answer is fine: reaped now, or still alive.
-            let _status = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL));
+        // Any answer is fine for the others: reaped now, or still alive.
+        for pid in tree::children(own).into_iter().filter(|&pid| pid != self.pid) {
+            wait::reap(pid);
         }
         if let Some(exit) = self.leader_exit() {
             self.leader = Leader::Ended(exit);
             if tree::children(own).iter().all(|&pid| pid == self.pid) {
-                self.reap_leader(exit);
+                // Last, so that no id below the leader is recycled while it is still being named.
+                wait::reap(self.pid);
+                self.leader = Leader::Reaped(exit);
+                wait::reap_all();
             }
         }
     }
 
     /// How the leader ended, without reaping it.
     fn leader_exit(&self) -> Option<Exit> {
-        if let Leader::Ended(exit) = self.leader {
-            return Some(exit);
-        }
-        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
-        exit_of(waitid(Id::Pid(Pid::from_raw(self.pid)), flags).ok()?)
-    }
-
-    /// Last, so that no id below the leader is recycled while it is still being named.
-    fn reap_leader(&mut self, exit: Exit) {
-        let reaped = waitpid(Pid::from_raw(self.pid), Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL));
-        if reaped.is_ok_and(|status| status.pid().is_some()) {
-            self.leader = Leader::Reaped(exit);
-            self.reap();
+        match (self.leader, wait::look(self.pid)) {
+            (Leader::Ended(exit), _) | (_, Waited::Ended(exit)) => Some(exit),
+            // Nobody else can have waited for it; the kernel said that it is gone, and nothing of how.
+            (_, Waited::Unknown) => Some(Exit::Signal { signal: 0, core: false }),
+            (_, Waited::Alive) => None,
         }
     }
 
     /// The kernel's own answer: no child of any kind, and nobody in the leaf.
     fn is_empty(&self) -> bool {
-        if !matches!(self.leader, Leader::Reaped(_)) {
-            return false;
-        }
-        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::WEXITED | WaitPidFlag::__WALL;
-        waitid(Id::All, flags) == Err(Errno::ECHILD) && !self.leaf.as_ref().is_some_and(|leaf| leaf.is_populated())
+        matches!(self.leader, Leader::Reaped(_))
+            && !wait::has_children()
+            && !self.leaf.as_ref().is_some_and(|leaf| leaf.is_populated())
+    }
+
+    /// The processes a pass can see. One that sees none because the table cannot be read is followed by another: only
+    /// the kernel's answer to `wait` proves emptiness.
+    fn tree(&self) -> Vec<(i32, tree::Stat)> {
+        tree::descendants(std::process::id() as i32).unwrap_or_default()
     }
 
     fn enter(&mut self, rung: Rung, now: Duration) {
@@ -216,7 +215,7 @@ impl Agent {
                 self.inbox.close();
             }
             Rung::Terminate => {
-                for (pid, stat) in tree::descendants(std::process::id() as i32) {
+                for (pid, stat) in self.tree() {
                     tree::signal(pid, stat.start, Signal::SIGTERM);
                     // A stopped process takes no SIGTERM before it goes on.
                     tree::signal(pid, stat.start, Signal::SIGCONT);
@@ -236,7 +235,7 @@ impl Agent {
         }
         let mut killed = HashSet::new();
         for _ in 0..LOOKS_PER_PASS {
-            let found = tree::descendants(std::process::id() as i32);
+            let found = self.tree();
             let mut fresh = found.iter().filter(|(pid, stat)| killed.insert((*pid, stat.start))).peekable();
             if fresh.peek().is_none() {
                 return;
@@ -247,14 +246,6 @@ impl Agent {
     }
 
     fn alive(&self) -> Vec<crate::message::Process> {
-        tree::descendants(std::process::id() as i32).iter().map(|(pid, stat)| tree::describe(*pid, stat)).collect()
-    }
-}
-
-fn exit_of(status: WaitStatus) -> Option<Exit> {
-    match status {
-        WaitStatus::Exited(_, code) => Some(Exit::Code(code)),
-        WaitStatus::Signaled(_, signal, core) => Some(Exit::Signal { signal: signal as i32, core }),
-        _ => None,
+        self.tree().iter().map(|(pid, stat)| tree::describe(*pid, stat)).collect()
     }
 }

@@ -85,6 +85,8 @@ ids! {
     WorkId, "work", "work_";
     /// One request of a task for an external response.
     InteractionId, "interaction", "ask_";
+    /// A harness's own id of a session; opaque to Ostler.
+    NativeId, "native session", "";
     /// Ties fragments of a message to its completed snapshot.
     MessageId, "message", "msg_";
 }

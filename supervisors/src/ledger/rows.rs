@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{
-    CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, Outcome, OwnerId, RuntimeId,
+    CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, NativeId, Outcome, OwnerId, RuntimeId,
     SessionId, SessionSpec, TaskId, UnresolvedReason,
 };
 
@@ -23,7 +23,7 @@ pub enum SessionState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeSession {
     /// The harness's own id.
-    pub id: String,
+    pub id: NativeId,
     /// Whether the harness has shown that it stored the session, so that a new process can resume it.
     pub resumable: bool,
 }

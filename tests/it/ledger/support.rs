@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 pub struct Store {
     pub name: &'static str,
     pub ledger: Arc<dyn Ledger>,
-    pub folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 /// Every store.
@@ -24,9 +24,9 @@ pub async fn stores() -> Vec<Store> {
         Store {
             name: "memory",
             ledger: Arc::new(MemoryLedger::default()),
-            folder: tempfile::tempdir().expect("a folder"),
+            _folder: tempfile::tempdir().expect("a folder"),
         },
-        Store { name: "sqlite", ledger: Arc::new(sqlite), folder },
+        Store { name: "sqlite", ledger: Arc::new(sqlite), _folder: folder },
     ]
 }
 

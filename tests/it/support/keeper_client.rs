@@ -103,8 +103,13 @@ pub struct Client {
 impl Client {
     /// A keeper without orders.
     pub fn spare() -> Self {
+        Self::spare_by(Command::new(programs::keeper()))
+    }
+
+    /// A keeper without orders, started by this command.
+    pub fn spare_by(mut command: Command) -> Self {
         let (own, theirs) = UnixStream::pair().expect("a socket pair");
-        let process = Command::new(programs::keeper())
+        let process = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -149,7 +154,11 @@ impl Client {
     }
 
     pub fn send(&mut self, order: &Order) {
-        self.stream.write_all(&order.encode()).expect("the keeper reads");
+        match self.stream.write_all(&order.encode()) {
+            // A keeper that has said its last word does not read; the word is still to be heard.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            written => written.expect("the keeper reads"),
+        }
     }
 
     pub fn input(&mut self, number: u64, bytes: &[u8]) {

@@ -103,3 +103,42 @@ pub fn wait_until<T>(within: Duration, what: &str, mut check: impl FnMut() -> Re
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// User and system time of a process, in clock ticks (10 ms).
+pub fn cpu_ticks(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("lives");
+    let fields: Vec<&str> = text.rsplit_once(')').expect("a name").1.split_ascii_whitespace().collect();
+    fields[11].parse::<u64>().expect("utime") + fields[12].parse::<u64>().expect("stime")
+}
+
+/// The share of one processor that a process uses over this time.
+pub fn cpu_share(pid: i32, over: Duration) -> f64 {
+    let (begin, at) = (cpu_ticks(pid), Instant::now());
+    std::thread::sleep(over);
+    (cpu_ticks(pid) - begin) as f64 * 0.01 / at.elapsed().as_secs_f64()
+}
+
+/// Resident memory of a process, in KiB.
+pub fn resident_kib(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+    line.split_ascii_whitespace().nth(1).expect("a number").parse().expect("a number")
+}
+
+/// Kills a process, and everything that carries the marker, when the scenario is over.
+pub struct Sweep(pub i32, pub Marker);
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        use nix::sys::signal::{Signal, kill};
+        let own = format!("PPid:\t{}\n", std::process::id());
+        if fs::read_to_string(format!("/proc/{}/status", self.0)).is_ok_and(|status| status.contains(&own)) {
+            let _gone = kill(nix::unistd::Pid::from_raw(self.0), Signal::SIGKILL);
+        }
+        for _ in 0..20 {
+            for (pid, _) in self.1.alive() {
+                let _gone = kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
