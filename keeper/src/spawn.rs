@@ -1,7 +1,7 @@
 //! From `fork` to the agent's first instruction, each step by its name.
 
 use std::convert::Infallible;
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,6 +17,8 @@ use nix::unistd::{ForkResult, Pid, chdir, execve, fork, getpid, getppid, pipe2, 
 
 use crate::leaf::Leaf;
 use crate::message::{Open, SetupStep};
+use crate::tree::Stat;
+use crate::wait::{self, Waited};
 
 /// The keeper's ends of a forked agent.
 #[derive(Debug)]
@@ -29,8 +31,8 @@ pub(crate) struct Forked {
     pub(crate) progress: File,
 }
 
-/// The message of a child that has done everything before `exec`.
-const READY: [u8; 8] = [0; 8];
+/// The name of a child until `exec` gives it its program's.
+const NAME_BEFORE_EXEC: &CStr = c"ostler-setup";
 
 /// A step that failed, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,26 +67,35 @@ pub(crate) enum Progress {
     Pending,
     /// It could not join the leaf and went on without.
     WithoutLeaf,
-    /// Everything before `exec` is done.
-    Ready,
-    /// The pipe is closed: by `exec`, or by the child's death. After [`Progress::Ready`] it was `exec`.
-    Closed,
+    /// `exec` succeeded.
+    Executed,
+    /// The child died on its way.
+    Died,
     /// A step failed; the child ends by itself.
     Failed(SetupFailure),
 }
 
 /// Reads one message of the child's progress; the pipe does not block.
-pub(crate) fn read_progress(pipe: &mut File) -> Progress {
+pub(crate) fn read_progress(pipe: &mut File, pid: i32) -> Progress {
     let mut bytes = [0; 8];
     match pipe.read(&mut bytes) {
-        Ok(0) => Progress::Closed,
-        Ok(8) if bytes == READY => Progress::Ready,
+        Ok(0) => closed(pid),
         Ok(8) => match SetupFailure::from_bytes(bytes) {
             Some(SetupFailure { step: SetupStep::Leaf, .. }) => Progress::WithoutLeaf,
             Some(failure) => Progress::Failed(failure),
             None => Progress::Pending,
         },
         _ => Progress::Pending,
+    }
+}
+
+/// The pipe closes by `exec` or by death, and a corpse keeps its name. In the instant between the closing and the new
+/// name it is asked again.
+fn closed(pid: i32) -> Progress {
+    match Stat::read(pid) {
+        Some(stat) if stat.name.as_bytes() != NAME_BEFORE_EXEC.to_bytes() => Progress::Executed,
+        Some(_) if wait::look(pid) == Waited::Alive => Progress::Pending,
+        _ => Progress::Died,
     }
 }
 
@@ -190,6 +201,7 @@ impl Child<'_> {
 
     fn become_agent(&mut self) -> Result<Infallible, SetupFailure> {
         let at = SetupFailure::at;
+        prctl::set_name(NAME_BEFORE_EXEC).map_err(at(SetupStep::Exec))?;
         self.die_with_keeper().map_err(at(SetupStep::ParentDeath))?;
         setsid().map_err(at(SetupStep::Session))?;
         self.join_leaf();
@@ -199,8 +211,6 @@ impl Child<'_> {
         chdir(&self.open.directory).map_err(at(SetupStep::Directory))?;
         self.standard_streams().map_err(at(SetupStep::Stdio))?;
         close_others_at_exec().map_err(at(SetupStep::Descriptors))?;
-        // If the keeper is gone, the parent-death signal ends this child.
-        let _keeper_gone = self.progress.write_all(&READY);
         Err(at(SetupStep::Exec)(self.program.exec()))
     }
 

@@ -41,8 +41,6 @@ impl Output {
 pub(super) enum Leader {
     /// Not yet at `exec`.
     Starting,
-    /// At `exec`, whose outcome is not known yet.
-    Executing,
     Running,
     /// Ended and waitable; it keeps its id until all others are reaped.
     Ended(Exit),
@@ -137,7 +135,7 @@ impl Agent {
     pub(super) fn exit(&self) -> Option<Exit> {
         match self.leader {
             Leader::Ended(exit) | Leader::Reaped(exit) => Some(exit),
-            Leader::Starting | Leader::Executing | Leader::Running => None,
+            Leader::Starting | Leader::Running => None,
         }
     }
 
@@ -152,7 +150,7 @@ impl Agent {
         State {
             phase: match (self.emptiness, self.leader) {
                 (Some(_), _) => Phase::Empty,
-                (None, Leader::Starting | Leader::Executing) => Phase::Starting,
+                (None, Leader::Starting) => Phase::Starting,
                 (None, Leader::Running) => Phase::Running,
                 (None, Leader::Ended(_) | Leader::Reaped(_)) => Phase::LeaderGone,
             },

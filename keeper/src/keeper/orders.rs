@@ -80,7 +80,7 @@ impl Keeper {
     pub(super) fn setup_progressed(&mut self) {
         let Some(agent) = &mut self.agent else { return };
         let Some(pipe) = &mut agent.progress else { return };
-        match spawn::read_progress(pipe) {
+        match spawn::read_progress(pipe, agent.pid) {
             Progress::Pending => {}
             Progress::WithoutLeaf => {
                 if let Some(leaf) = agent.leaf.take() {
@@ -89,11 +89,10 @@ impl Keeper {
                     let _empty = leaf.remove();
                 }
             }
-            Progress::Ready => agent.leader = Leader::Executing,
-            Progress::Closed if agent.leader == Leader::Starting => {
+            Progress::Died => {
                 self.agent_not_started(SetupFailure { step: SetupStep::Exec, errno: Errno::EINTR });
             }
-            Progress::Closed => {
+            Progress::Executed => {
                 agent.progress = None;
                 agent.leader = Leader::Running;
                 let (pid, start, containment) = (agent.pid, agent.start, agent.containment());
