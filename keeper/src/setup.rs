@@ -1,5 +1,6 @@
 //! What a keeper does to itself before it takes orders.
 
+use std::ffi::CStr;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -22,6 +23,9 @@ pub(crate) fn take_owner() -> Option<OwnedFd> {
     // SAFETY: descriptor 0 is open (its address was just read) and nothing else of this process uses it.
     Some(unsafe { OwnedFd::from_raw_fd(0) })
 }
+
+/// The name that process lists show.
+pub(crate) const KEEPER_NAME: &CStr = c"ostler-keeper";
 
 /// The polite signals, those of a terminal, and that of a file size limit, which then shows as an error of the write.
 const DEAF_TO: [Signal; 10] = [
@@ -53,7 +57,7 @@ pub(crate) fn detach() -> Result<(), Errno> {
     }
     prctl::set_child_subreaper(true)?;
     prctl::set_dumpable(false)?;
-    prctl::set_name(c"ostler-keeper")
+    prctl::set_name(KEEPER_NAME)
 }
 
 /// A descriptor that is readable when a child changed; the signal itself is blocked.

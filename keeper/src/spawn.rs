@@ -17,6 +17,7 @@ use nix::unistd::{ForkResult, Pid, chdir, execve, fork, getpid, getppid, pipe2, 
 
 use crate::leaf::Leaf;
 use crate::message::{Open, SetupStep};
+use crate::setup::KEEPER_NAME;
 use crate::tree::Stat;
 use crate::wait::{self, Waited};
 
@@ -92,10 +93,14 @@ pub(crate) fn read_progress(pipe: &mut File, pid: i32) -> Progress {
 /// The pipe closes by `exec` or by death, and a corpse keeps its name. In the instant between the closing and the new
 /// name it is asked again.
 fn closed(pid: i32) -> Progress {
-    match Stat::read(pid) {
-        Some(stat) if stat.name.as_bytes() != NAME_BEFORE_EXEC.to_bytes() => Progress::Executed,
-        Some(_) if wait::look(pid) == Waited::Alive => Progress::Pending,
-        _ => Progress::Died,
+    let Some(stat) = Stat::read(pid) else { return Progress::Died };
+    let named = |name: &CStr| stat.name.as_bytes() == name.to_bytes();
+    match (named(NAME_BEFORE_EXEC), wait::look(pid)) {
+        (true, Waited::Alive) => Progress::Pending,
+        (true, _) => Progress::Died,
+        // Killed before its first instruction, it still has the keeper's own name.
+        (false, Waited::Ended(_)) if named(KEEPER_NAME) => Progress::Died,
+        (false, _) => Progress::Executed,
     }
 }
 

@@ -131,7 +131,8 @@ wire_enum! {
 wire_enum! {
     /// What became of an [`crate::Order::End`].
     EndResult {
-        /// It and all that belonged to it are gone.
+        /// It and all that belonged to it are gone. What it forked away into the agent's own group counts as the
+        /// agent's, not as its: a stray is in a session of its own.
         Gone = 1, "gone";
         /// No process of this tree has that id and start time.
         NotFound = 2, "not_found";

@@ -74,7 +74,7 @@ fn six_hundred_processes_are_listed_and_stopped_in_their_time() {
 
 /// A chain in which every process forks its successor and exits: it moves away from its parent all the time.
 #[test]
-fn a_chain_of_forks_without_a_session_of_its_own() {
+fn a_chain_of_forks_in_a_session_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("chain");
     let source = "#include <unistd.h>\n#include <signal.h>\n#include <time.h>\nint main(){time_t end=time(0)+15;\n\
@@ -84,7 +84,7 @@ fn a_chain_of_forks_without_a_session_of_its_own() {
     if !built.is_ok_and(|status| status.success()) {
         return;
     }
-    let text = format!("{} & echo up; sleep 1000", program.display());
+    let text = format!("setsid {} & echo up; sleep 1000", program.display());
     let recipe = Recipe::command(vec!["/bin/sh".into(), "-c".into(), text.into()]);
     let mut client = recipe.open();
     client.opened();
