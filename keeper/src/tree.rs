@@ -234,6 +234,19 @@ pub fn signal(pid: i32, start: u64, signal: Signal) {
     }
 }
 
+/// Kills a whole process group at once: the kernel lets no fork of a member slip away from a signal to its group.
+///
+/// For groups in which a descendant was seen a moment ago. A session is made by one process and joined only by its
+/// descendants, so all of such a group descends from it; the group's id cannot be taken by a stranger while it has a
+/// member.
+pub fn kill_group(pgid: i32) {
+    // A child that has not made its own session yet is still in the keeper's group.
+    if pgid > 1 && pgid != nix::unistd::getpgrp().as_raw() {
+        // A group that is gone meanwhile is what we want.
+        let _gone = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(pgid), Signal::SIGKILL);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,15 +16,15 @@ use crate::tree::{self, Handle, Stat};
 const KILL_DEADLINE: Duration = Duration::from_secs(2);
 /// How many members wake the loop by their end; further ones are looked at when one of these ends or by the clock.
 const MAX_WATCHED: usize = 64;
-/// How many looks a kill takes to catch those that fork meanwhile.
-const MAX_LOOKS: usize = 32;
+/// How many looks in a row have to find nobody.
+const LOOKS_FOR_GONE: usize = 8;
 
 /// One order to end a process that is being carried out.
 #[derive(Debug)]
 pub(super) struct Ending {
     number: u64,
     target: (i32, u64),
-    /// The session the target leads, if it leads one: whoever is in it belongs to the target.
+    /// The target's session, if it is not the agent's own: whoever is in it belongs to the target.
     session: Option<i32>,
     members: Vec<Member>,
     /// Sessions and groups that members were in: whoever forks away from one is found by them.
@@ -88,21 +88,18 @@ impl Ending {
         }
     }
 
-    /// Stops the members until a look finds nobody new, so that none forks away from the kill; then kills.
+    /// Kills the members, and the groups they are in as wholes, so that none forks away from it.
     fn kill(&mut self) {
-        for _ in 0..MAX_LOOKS {
-            self.signal(&[Signal::SIGSTOP]);
-            if !self.refresh() {
-                break;
-            }
-        }
+        self.refresh();
+        self.groups.iter().filter(|pgid| **pgid != self.leader_group).for_each(|pgid| tree::kill_group(*pgid));
+        self.groups.clear();
         self.signal(&[Signal::SIGKILL]);
     }
 
     /// Moves on; the result once there is one.
     fn advance(&mut self, now: Duration) -> Option<EndResult> {
-        self.refresh();
-        if self.members.is_empty() {
+        // A look is not atomic: one that forks and exits can slip through it, but hardly through all of them.
+        if (0..LOOKS_FOR_GONE).all(|_| !self.refresh() && self.members.is_empty()) {
             return Some(EndResult::Gone);
         }
         if now >= self.kill_at {
@@ -124,7 +121,7 @@ impl Keeper {
         let mut ending = Ending {
             number,
             target: (pid, start),
-            session: (stat.sid == pid).then_some(pid),
+            session: Some(stat.sid).filter(|sid| *sid != agent.pid),
             members: Vec::new(),
             groups: HashSet::new(),
             since: tree::ticks(clock::now()),

@@ -27,10 +27,6 @@ impl Keeper {
 
     pub(super) fn reap(&mut self) {
         let Some(agent) = &mut self.agent else { return };
-        if agent.progress.is_some() {
-            // The setup's own report comes first: it says why a child that never became an agent ended.
-            return;
-        }
         let had_exit = agent.exit();
         agent.reap();
         let exit = agent.exit();
@@ -166,6 +162,10 @@ impl Keeper {
 
 impl Agent {
     fn reap(&mut self) {
+        if self.progress.is_some() {
+            // The setup's own report comes first: it says why a child that never became an agent ended.
+            return;
+        }
         if let Leader::Reaped(_) = self.leader {
             return wait::reap_all();
         }
@@ -240,7 +240,10 @@ impl Agent {
             if fresh.peek().is_none() {
                 return;
             }
-            fresh.for_each(|(pid, stat)| tree::signal(*pid, stat.start, Signal::SIGKILL));
+            for (pid, stat) in fresh {
+                tree::kill_group(stat.pgid);
+                tree::signal(*pid, stat.start, Signal::SIGKILL);
+            }
             self.reap();
         }
     }

@@ -93,7 +93,9 @@ fn a_chain_of_forks_in_a_session_of_its_own() {
     client.heard("up");
     let (mut gone, mut tries) = (false, 0);
     for _ in 0..300 {
-        let Some(stray) = list(&mut client).into_iter().find(|p| p.command.contains("chain") && p.ppid == pid) else {
+        let Some(stray) =
+            list(&mut client).into_iter().find(|p| p.command.starts_with(&*program.to_string_lossy()) && p.ppid == pid)
+        else {
             continue;
         };
         tries += 1;
