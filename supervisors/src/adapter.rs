@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::contract::{
-    AgentUsage, ClearReason, Delegation, EffectKind, FailureKind, InteractionId, InteractionRequest, InteractionResponse,
-    MessageId, MessageRole, NativeId, SessionSpec, StopReason, TaskId, WarningKind, WorkId, WorkStatus,
+    AgentUsage, ClearReason, Delegation, EffectKind, FailureKind, InteractionId, InteractionRequest,
+    InteractionResponse, MessageId, MessageRole, NativeId, SessionSpec, StopReason, TaskId, WarningKind, WorkId,
+    WorkStatus,
 };
 use crate::ledger::OutboxThen;
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::adapter::EndReport;
 use crate::contract::{
-    CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, NativeId, Outcome, OwnerId, RuntimeId,
-    SessionId, SessionSpec, TaskId, UnresolvedReason,
+    AgentUsage, CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, NativeId, Outcome,
+    OwnerId, RuntimeId, SessionId, SessionSpec, TaskId, UnresolvedReason,
 };
 
 /// Whether a session takes tasks.
@@ -92,6 +93,25 @@ impl TaskState {
     }
 }
 
+impl TaskRow {
+    /// A task that is just being accepted.
+    pub fn accepted(id: TaskId, session: SessionId, delegation: Delegation, now_ms: u64) -> Self {
+        Self {
+            id,
+            session,
+            delegation,
+            state: TaskState::Accepted,
+            cancel: None,
+            report: None,
+            usage: AgentUsage::UNKNOWN,
+            session_usage: None,
+            outcome: None,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+}
+
 /// One task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
@@ -106,6 +126,15 @@ pub struct TaskRow {
     /// Why it is to be cancelled, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelCause>,
+    /// How the agent reported its end, if it did and the verdict still waits for processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<EndReport>,
+    /// What it used so far.
+    #[serde(default)]
+    pub usage: AgentUsage,
+    /// What its session used so far, where the provider reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_usage: Option<AgentUsage>,
     /// Its verdict, once settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,

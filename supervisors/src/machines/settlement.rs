@@ -166,7 +166,9 @@ fn by_end(facts: &Facts) -> Option<Judgement> {
     let exit = facts.exit.filter(|_| facts.is_over())?;
     let completed = || Judgement::Settle(Verdict::Completed { stop_reason: StopReason::Finished }, Proof::ExitReport);
     Some(match facts.mode {
-        ReportMode::ExitStatus(empty) if exit.is_success() && (facts.any_output || empty == EmptyOutput::Accepted) => completed(),
+        ReportMode::ExitStatus(empty) if exit.is_success() && (facts.any_output || empty == EmptyOutput::Accepted) => {
+            completed()
+        }
         _ if facts.was_stopped_by_us() => cancelled(facts, Proof::TreeEmpty),
         ReportMode::ExitStatus(_) if exit.is_success() => {
             let known = "the program exited with code 0 and without a byte of output".to_owned();
@@ -184,8 +186,7 @@ fn by_end(facts: &Facts) -> Option<Judgement> {
 fn by_loss(facts: &Facts) -> Option<Judgement> {
     let loss = facts.lost?;
     let cancelled = facts.cancel.is_some() && loss == Loss::Leaked;
-    let reason =
-        if cancelled { UnresolvedReason::CancellationUnconfirmed } else { UnresolvedReason::ObservationLost };
+    let reason = if cancelled { UnresolvedReason::CancellationUnconfirmed } else { UnresolvedReason::ObservationLost };
     let (known, proof) = match loss {
         Loss::Swept => ("the keeper is gone; two sweeps found no process of the runtime", Proof::SweptTwice),
         Loss::Leaked => ("processes of the runtime outlived SIGKILL's deadline", Proof::ObservationLost),

@@ -73,16 +73,8 @@ async fn an_unknown_session_is_named() {
 
 fn task(id: &str, state: TaskState) -> TaskRow {
     let delegation = Delegation { prompt: "hi".into(), approval: ApprovalPolicy::Deny, timeout: None };
-    TaskRow {
-        id: id.parse().expect("id"),
-        session: session("a"),
-        delegation,
-        state,
-        cancel: None,
-        outcome: None,
-        created_ms: 5,
-        updated_ms: 5,
-    }
+    let row = TaskRow::accepted(id.parse().expect("id"), session("a"), delegation, 5);
+    TaskRow { state, ..row }
 }
 
 fn runtime(id: &str) -> RuntimeRow {

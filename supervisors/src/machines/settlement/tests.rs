@@ -36,8 +36,8 @@ fn verdict(facts: &Facts) -> (&'static str, Option<UnresolvedReason>, Option<Pro
 
 #[test]
 fn the_table_row_by_row() {
-    use Proof::*;
-    use UnresolvedReason::*;
+    use Proof as P;
+    use UnresolvedReason as R;
     let protocol = || facts(ReportMode::Protocol);
     let completed = Some(EndReport::Completed { stop_reason: StopReason::Finished });
     let failed = Some(EndReport::Failed { kind: FailureKind::Provider, message: "x".into() });
@@ -45,7 +45,11 @@ fn the_table_row_by_row() {
     let unknown = Some(EndReport::Unknown { status: "odd".into() });
     let rows = [
         ("nothing yet", protocol(), ("wait", None, None)),
-        ("a report asks for strays first", Facts { report: completed.clone(), ..protocol() }, ("look for strays", None, None)),
+        (
+            "a report asks for strays first",
+            Facts { report: completed.clone(), ..protocol() },
+            ("look for strays", None, None),
+        ),
         (
             "a report with open work waits",
             Facts { report: completed.clone(), open_work: 1, strays: Strays::None, ..protocol() },
@@ -54,33 +58,43 @@ fn the_table_row_by_row() {
         (
             "completed",
             Facts { report: completed.clone(), strays: Strays::None, ..protocol() },
-            ("completed", None, Some(EndReport)),
+            ("completed", None, Some(P::EndReport)),
         ),
         (
             "completed after a cancel stays completed",
             Facts { report: completed.clone(), strays: Strays::None, cancel: cancel(true, false), ..protocol() },
-            ("completed", None, Some(EndReport)),
+            ("completed", None, Some(P::EndReport)),
         ),
         (
             "completed with strays left",
             Facts { report: completed.clone(), strays: Strays::Left(vec![7]), ..protocol() },
-            ("completed", None, Some(EndReport)),
+            ("completed", None, Some(P::EndReport)),
         ),
-        ("failed", Facts { report: failed, strays: Strays::None, ..protocol() }, ("failed", None, Some(EndReport))),
+        ("failed", Facts { report: failed, strays: Strays::None, ..protocol() }, ("failed", None, Some(P::EndReport))),
         (
             "interrupted without strays",
             Facts { report: interrupted.clone(), strays: Strays::None, cancel: cancel(true, false), ..protocol() },
-            ("cancelled", None, Some(EndReport)),
+            ("cancelled", None, Some(P::EndReport)),
         ),
         (
             "interrupted with stubborn strays",
-            Facts { report: interrupted.clone(), strays: Strays::Stubborn(vec![7]), cancel: cancel(true, false), ..protocol() },
+            Facts {
+                report: interrupted.clone(),
+                strays: Strays::Stubborn(vec![7]),
+                cancel: cancel(true, false),
+                ..protocol()
+            },
             ("stop tree", None, None),
         ),
         (
             "interrupted, stubborn strays, deadline over",
-            Facts { report: interrupted.clone(), strays: Strays::Stubborn(vec![7]), cancel: cancel(true, true), ..protocol() },
-            ("unresolved", Some(CancellationUnconfirmed), Some(DeadlinePassed)),
+            Facts {
+                report: interrupted.clone(),
+                strays: Strays::Stubborn(vec![7]),
+                cancel: cancel(true, true),
+                ..protocol()
+            },
+            ("unresolved", Some(R::CancellationUnconfirmed), Some(P::DeadlinePassed)),
         ),
         (
             "interrupted, and then the tree was stopped",
@@ -90,53 +104,61 @@ fn the_table_row_by_row() {
                 cancel: cancel(true, false),
                 ..over(ReportMode::Protocol, KILLED)
             },
-            ("cancelled", None, Some(EndReport)),
+            ("cancelled", None, Some(P::EndReport)),
         ),
-        ("unknown end", Facts { report: unknown, ..protocol() }, ("unresolved", Some(PartialEvidence), Some(Partial))),
+        (
+            "unknown end",
+            Facts { report: unknown, ..protocol() },
+            ("unresolved", Some(R::PartialEvidence), Some(P::Partial)),
+        ),
         (
             "our signal, then the end",
             Facts { cancel: cancel(true, false), ..over(ReportMode::Protocol, KILLED) },
-            ("cancelled", None, Some(TreeEmpty)),
+            ("cancelled", None, Some(P::TreeEmpty)),
         ),
-        ("killed from outside", over(ReportMode::Protocol, KILLED), ("failed", None, Some(TreeEmpty))),
+        ("killed from outside", over(ReportMode::Protocol, KILLED), ("failed", None, Some(P::TreeEmpty))),
         (
             "a cancel that never left before the crash",
             Facts { cancel: cancel(false, false), ..over(ReportMode::Protocol, KILLED) },
-            ("failed", None, Some(TreeEmpty)),
+            ("failed", None, Some(P::TreeEmpty)),
         ),
         (
             "code 0 without a report",
             over(ReportMode::Protocol, CODE_0),
-            ("unresolved", Some(PartialEvidence), Some(Partial)),
+            ("unresolved", Some(R::PartialEvidence), Some(P::Partial)),
         ),
-        ("exit status 0", over(EXIT_STATUS, CODE_0), ("completed", None, Some(ExitReport))),
+        ("exit status 0", over(EXIT_STATUS, CODE_0), ("completed", None, Some(P::ExitReport))),
         (
             "exit status 0 without a byte",
             Facts { any_output: false, ..over(EXIT_STATUS, CODE_0) },
-            ("unresolved", Some(PartialEvidence), Some(Partial)),
+            ("unresolved", Some(R::PartialEvidence), Some(P::Partial)),
         ),
         (
             "exit status 0 without a byte, where that is fine",
             Facts { any_output: false, ..over(ReportMode::ExitStatus(EmptyOutput::Accepted), CODE_0) },
-            ("completed", None, Some(ExitReport)),
+            ("completed", None, Some(P::ExitReport)),
         ),
-        ("exit status 3", over(EXIT_STATUS, CODE_3), ("failed", None, Some(ExitReport))),
+        ("exit status 3", over(EXIT_STATUS, CODE_3), ("failed", None, Some(P::ExitReport))),
         ("exit status 3, tree not empty", Facts { emptied: false, ..over(EXIT_STATUS, CODE_3) }, ("wait", None, None)),
-        ("exit status 3, output unread", Facts { output_ended: false, ..over(EXIT_STATUS, CODE_3) }, ("wait", None, None)),
+        (
+            "exit status 3, output unread",
+            Facts { output_ended: false, ..over(EXIT_STATUS, CODE_3) },
+            ("wait", None, None),
+        ),
         (
             "lost",
             Facts { lost: Some(Loss::Swept), ..protocol() },
-            ("unresolved", Some(ObservationLost), Some(SweptTwice)),
+            ("unresolved", Some(R::ObservationLost), Some(P::SweptTwice)),
         ),
         (
             "leaked in a cancel",
             Facts { lost: Some(Loss::Leaked), cancel: cancel(true, false), ..protocol() },
-            ("unresolved", Some(CancellationUnconfirmed), Some(ObservationLost)),
+            ("unresolved", Some(R::CancellationUnconfirmed), Some(P::ObservationLost)),
         ),
         (
             "cancel deadline over",
             Facts { cancel: cancel(true, true), ..protocol() },
-            ("unresolved", Some(CancellationUnconfirmed), Some(DeadlinePassed)),
+            ("unresolved", Some(R::CancellationUnconfirmed), Some(P::DeadlinePassed)),
         ),
     ];
     for (name, facts, expected) in rows {

@@ -1,0 +1,84 @@
+//! Cancelling: requests are cleared, then the native interrupt, then the ladder; each with its deadline.
+
+use crate::adapter::InterruptMode;
+use crate::contract::{CancelCause, ClearReason, Proof, Verdict};
+
+use super::{CancelFacts, Effect, Millis, Record, StopMode, Task, Timer};
+
+/// How hard the tree was asked to stop already. It never gets softer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Force {
+    None,
+    Ladder,
+    Kill,
+}
+
+impl Task {
+    pub(super) fn cancel(&mut self, cause: CancelCause, now: Millis, effects: &mut Vec<Effect>) {
+        if self.facts.cancel.is_some() {
+            return self.force(StopMode::Kill, now, effects);
+        }
+        effects.push(Effect::Record(Record::CancelRequested(cause)));
+        self.facts.cancel = Some(CancelFacts { cause, delivered: false, expired: false });
+        if !self.was_submitted() {
+            return self.settle(Verdict::Cancelled { cause }, Proof::NeverSubmitted, effects);
+        }
+        // Cleared first: an agent that waits for an answer does not hear an interrupt.
+        self.clear_interactions(ClearReason::CancellationRequested, effects);
+        effects.push(Effect::SetTimer(Timer::CancelBudget, now + self.policy.cancel_budget));
+        match self.policy.interrupt {
+            InterruptMode::Native => {
+                self.delivered();
+                effects.push(Effect::Interrupt);
+                effects.push(Effect::SetTimer(Timer::InterruptGrace, now + self.policy.interrupt_grace));
+            }
+            InterruptMode::None => self.force(StopMode::Ladder, now, effects),
+        }
+    }
+
+    /// Something of ours is on its way to end it, from now on; an exit that was seen before was not its doing.
+    fn delivered(&mut self) {
+        let before_the_exit = self.facts.exit.is_none();
+        if let Some(cancel) = &mut self.facts.cancel {
+            cancel.delivered |= before_the_exit;
+        }
+    }
+
+    pub(super) fn stop_tree(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        self.force(StopMode::Ladder, now, effects);
+    }
+
+    pub(super) fn force(&mut self, mode: StopMode, now: Millis, effects: &mut Vec<Effect>) {
+        let force = match mode {
+            StopMode::Ladder => Force::Ladder,
+            StopMode::Kill => Force::Kill,
+        };
+        if force <= self.forced || !self.was_submitted() {
+            return;
+        }
+        self.forced = force;
+        self.delivered();
+        effects.push(Effect::StopTree(mode));
+        effects.push(Effect::SetTimer(Timer::CancelBudget, now + self.policy.cancel_budget));
+    }
+
+    pub(super) fn timer(&mut self, timer: Timer, now: Millis, effects: &mut Vec<Effect>) {
+        match timer {
+            Timer::Timeout => {
+                if self.facts.cancel.is_none() {
+                    self.cancel(CancelCause::Timeout, now, effects);
+                }
+            }
+            Timer::InterruptGrace => {
+                if self.facts.report.is_none() {
+                    self.force(StopMode::Ladder, now, effects);
+                }
+            }
+            Timer::CancelBudget => {
+                if let Some(cancel) = &mut self.facts.cancel {
+                    cancel.expired = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! One delegation, from acceptance to its one verdict.
+//!
+//! ```text
+//! accepted → admitted → submitted → running ⇄ awaiting response → settled
+//! ```
+//!
+//! The machine gathers what bears on the verdict ([`Facts`]), lets [`judge`] read it after each message, and asks for
+//! what is missing: strays to be listed and ended, the tree to be stopped. It settles once; what comes later is a
+//! diagnostic and changes nothing.
+
+mod cancel;
+mod fact;
+mod output;
+mod strays;
+
+use std::time::Duration;
+
+use crate::adapter::{EndReport, Fact, InterruptMode};
+use crate::contract::{
+    AgentUsage, CancelCause, ClearReason, Evidence, ExitFact, FailureKind, InteractionId, InteractionRequest,
+    InteractionResponse, Outcome, Proof, TaskId, Verdict,
+};
+use crate::ledger::{TaskRow, TaskState};
+
+use super::Millis;
+use super::interaction::{self, Resolution};
+use super::settlement::{CancelFacts, Facts, Judgement, Loss, ReportMode, Strays, judge};
+use output::Output;
+
+pub use strays::Stray;
+
+/// What becomes of processes that a finished task left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StrayPolicy {
+    /// They are ended.
+    End,
+    /// They are left, and named in the outcome.
+    Keep,
+}
+
+/// What a harness's file says about its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskPolicy {
+    /// What counts as a report.
+    pub mode: ReportMode,
+    /// How it is interrupted.
+    pub interrupt: InterruptMode,
+    /// How long an interrupt may take before the tree is stopped.
+    pub interrupt_grace: Duration,
+    /// How long all of a cancel may take, the whole ladder included.
+    pub cancel_budget: Duration,
+    /// What becomes of strays.
+    pub strays: StrayPolicy,
+    /// The time between SIGTERM and SIGKILL for one stray.
+    pub stray_grace: Duration,
+}
+
+/// What a task machine is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A runtime is being made ready.
+    Admitted,
+    /// The runtime takes the task now.
+    RuntimeReady,
+    /// No runtime could be had; nothing was submitted.
+    NotStarted(String),
+    /// The adapter found something out.
+    Fact(Fact),
+    /// Some output byte was read.
+    OutputSeen,
+    /// The standard output was read to its end.
+    OutputEnded,
+    /// Somebody wants it cancelled. A second time means: by force.
+    Cancel(CancelCause),
+    /// Somebody answers a request.
+    Respond(InteractionId, InteractionResponse),
+    /// The leader ended.
+    Exited(ExitFact),
+    /// The kernel confirmed an empty tree.
+    Emptied,
+    /// Nothing more can be observed.
+    Lost(Loss),
+    /// The answer to [`Effect::ListStrays`].
+    Strays(Vec<Stray>),
+    /// One stray's end, or that it did not end.
+    StrayEnded(Stray, StrayEnd),
+    /// A timer of [`Effect::SetTimer`] is due.
+    Timer(Timer),
+}
+
+/// What became of a stray.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StrayEnd {
+    /// It is gone.
+    Gone,
+    /// It outlived SIGKILL's deadline.
+    Alive,
+}
+
+/// What a task waits for by the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// Its own time limit.
+    Timeout,
+    /// The end of an interrupt's grace.
+    InterruptGrace,
+    /// The end of the cancel's budget.
+    CancelBudget,
+}
+
+/// How a tree is to be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StopMode {
+    /// By the harness's ladder.
+    Ladder,
+    /// At once.
+    Kill,
+}
+
+/// What a task machine asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Give the task to the runtime. From here on it may reach the agent at any time.
+    Submit,
+    /// Interrupt it natively.
+    Interrupt,
+    /// Deliver an answer.
+    Answer(InteractionId, InteractionResponse),
+    /// Ask the keeper for the task's processes outside the agent's session.
+    ListStrays,
+    /// End one of them.
+    EndStray(Stray),
+    /// Stop the whole tree.
+    StopTree(StopMode),
+    /// Tell the machine at this time.
+    SetTimer(Timer, Millis),
+    /// Forget this timer.
+    DropTimer(Timer),
+    /// Write an event.
+    Record(Record),
+    /// Tell the one who answered how it went.
+    Replied(InteractionId, Reply),
+    /// The verdict. Exactly once, and last but for late facts.
+    Settle(Box<Outcome>),
+}
+
+/// How an answer went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// The agent took it.
+    Accepted,
+    /// It is proven undelivered, and may be given again.
+    NotDelivered,
+    /// Nobody knows.
+    Unconfirmed,
+    /// There is no such open request.
+    Refused,
+}
+
+/// An event of the task, in the contract's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A fact of the adapter that readers see as it is.
+    Fact(Fact),
+    /// Its state changed.
+    State(TaskState),
+    /// A cancel was requested.
+    CancelRequested(CancelCause),
+    /// A request opened.
+    Opened(InteractionRequest),
+    /// A request closed.
+    Resolved(InteractionId, Resolution),
+    /// A stray was ended, or would not end.
+    Stray(Stray, StrayEnd),
+    /// Something that came after the verdict.
+    Late(String),
+}
+
+/// One task's machine.
+#[derive(Debug, Clone)]
+pub struct Task {
+    id: TaskId,
+    policy: TaskPolicy,
+    state: TaskState,
+    facts: Facts,
+    interactions: Vec<(InteractionRequest, interaction::State)>,
+    output: Output,
+    usage: AgentUsage,
+    session_usage: Option<AgentUsage>,
+    hunt: strays::Hunt,
+    /// How often strays were ended.
+    rounds: u32,
+    forced: cancel::Force,
+    timeout: Option<Duration>,
+}
+
+impl Task {
+    /// A task that was just accepted.
+    pub fn new(id: TaskId, policy: TaskPolicy, timeout: Option<Duration>) -> Self {
+        Self {
+            id,
+            policy,
+            state: TaskState::Accepted,
+            facts: Facts::new(policy.mode),
+            interactions: Vec::new(),
+            output: Output::default(),
+            usage: AgentUsage::UNKNOWN,
+            session_usage: None,
+            hunt: strays::Hunt::default(),
+            rounds: 0,
+            forced: cancel::Force::None,
+            timeout,
+        }
+    }
+
+    /// A task as the ledger has it: its row, and the facts of its run so far, which are not written again.
+    ///
+    /// A cancel that was requested before is requested again by the caller: its messages and deadlines begin anew.
+    pub fn restored(self, row: &TaskRow, facts: impl IntoIterator<Item = Fact>) -> Self {
+        let mut task = Self { state: row.state, usage: row.usage, session_usage: row.session_usage, ..self };
+        let mut known = Vec::new();
+        for fact in facts {
+            task.facts.any_output = true;
+            task.take(fact, &mut known);
+        }
+        task.state = row.state;
+        task.facts.report.clone_from(&row.report);
+        task
+    }
+
+    /// What the row of the task says of it by now.
+    pub fn describe(&self, row: &mut TaskRow) {
+        row.state = self.state;
+        row.cancel = self.cancel_cause();
+        row.report.clone_from(&self.facts.report);
+        (row.usage, row.session_usage) = (self.usage, self.session_usage);
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> TaskState {
+        self.state
+    }
+
+    /// Who wanted it cancelled, if anybody did.
+    pub fn cancel_cause(&self) -> Option<CancelCause> {
+        self.facts.cancel.map(|cancel| cancel.cause)
+    }
+
+    /// The open requests.
+    pub fn pending(&self) -> impl Iterator<Item = &InteractionRequest> {
+        let open = |(_, state): &&(InteractionRequest, interaction::State)| *state != interaction::State::Closed;
+        self.interactions.iter().filter(open).map(|(request, _)| request)
+    }
+
+    /// The output so far.
+    pub fn output_text(&self) -> String {
+        self.output.text()
+    }
+
+    /// Whether the prompt may have reached the agent.
+    pub fn was_submitted(&self) -> bool {
+        !matches!(self.state, TaskState::Accepted | TaskState::Admitted)
+    }
+
+    /// Takes what happened, and says what follows.
+    pub fn step(&mut self, input: Input, now: Millis) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if self.state == TaskState::Settled {
+            late(input, &mut effects);
+            return effects;
+        }
+        self.apply(input, now, &mut effects);
+        self.conclude(now, &mut effects);
+        effects
+    }
+
+    fn apply(&mut self, input: Input, now: Millis, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Admitted => self.admitted(now, effects),
+            Input::RuntimeReady => self.ready(effects),
+            Input::NotStarted(message) => self.not_started(message, effects),
+            Input::Fact(fact) => self.take(fact, effects),
+            Input::OutputSeen => self.facts.any_output = true,
+            Input::OutputEnded => self.facts.output_ended = true,
+            Input::Cancel(cause) => self.cancel(cause, now, effects),
+            Input::Respond(id, response) => self.respond(&id, response, effects),
+            Input::Exited(exit) => self.facts.exit = Some(exit),
+            Input::Emptied => self.facts.emptied = true,
+            Input::Lost(loss) => self.facts.lost = Some(loss),
+            Input::Strays(found) => self.strays_found(found, effects),
+            Input::StrayEnded(stray, end) => self.stray_ended(stray, end, effects),
+            Input::Timer(timer) => self.timer(timer, now, effects),
+        }
+    }
+
+    fn admitted(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if self.state == TaskState::Accepted {
+            self.enter(TaskState::Admitted, effects);
+        }
+        if let Some(timeout) = self.timeout {
+            effects.push(Effect::SetTimer(Timer::Timeout, now + timeout));
+        }
+    }
+
+    fn ready(&mut self, effects: &mut Vec<Effect>) {
+        if matches!(self.state, TaskState::Accepted | TaskState::Admitted) && self.facts.cancel.is_none() {
+            self.enter(TaskState::Submitted, effects);
+            effects.push(Effect::Submit);
+        }
+    }
+
+    /// Only before the submission: afterwards the end of the runtime is judged by its facts.
+    fn not_started(&mut self, message: String, effects: &mut Vec<Effect>) {
+        if self.was_submitted() && self.policy.mode == ReportMode::Protocol {
+            return;
+        }
+        let verdict = match self.facts.cancel {
+            Some(cancel) => Verdict::Cancelled { cause: cancel.cause },
+            None => Verdict::Failed { kind: FailureKind::Transport, message },
+        };
+        self.settle(verdict, Proof::NeverStarted, effects);
+    }
+
+    fn respond(&mut self, id: &InteractionId, response: InteractionResponse, effects: &mut Vec<Effect>) {
+        let fits = self.interactions.iter().any(|(request, _)| request.id == *id && request.accepts(&response));
+        if fits {
+            self.interact(id, interaction::Input::Respond(response), effects);
+        } else {
+            effects.push(Effect::Replied(id.clone(), Reply::Refused));
+        }
+    }
+
+    fn interact(&mut self, id: &InteractionId, input: interaction::Input, effects: &mut Vec<Effect>) {
+        let Some((_, state)) = self.interactions.iter_mut().find(|(request, _)| request.id == *id) else { return };
+        let (next, followed) = interaction::step(state.clone(), input);
+        *state = next;
+        for effect in followed {
+            effects.push(match effect {
+                interaction::Effect::Deliver(response) => Effect::Answer(id.clone(), response),
+                interaction::Effect::Accepted => Effect::Replied(id.clone(), Reply::Accepted),
+                interaction::Effect::NotDelivered => Effect::Replied(id.clone(), Reply::NotDelivered),
+                interaction::Effect::Unconfirmed => Effect::Replied(id.clone(), Reply::Unconfirmed),
+                interaction::Effect::Refused => Effect::Replied(id.clone(), Reply::Refused),
+                interaction::Effect::Resolved(resolution) => Effect::Record(Record::Resolved(id.clone(), resolution)),
+            });
+        }
+        self.follow_interactions(effects);
+    }
+
+    /// Waiting is a state of its own, and only as long as a request is open.
+    fn follow_interactions(&mut self, effects: &mut Vec<Effect>) {
+        let waiting = self.pending().next().is_some();
+        match (self.state, waiting) {
+            (TaskState::Submitted | TaskState::Running, true) => self.enter(TaskState::AwaitingResponse, effects),
+            (TaskState::AwaitingResponse, false) => self.enter(TaskState::Running, effects),
+            _ => {}
+        }
+    }
+
+    fn clear_interactions(&mut self, reason: ClearReason, effects: &mut Vec<Effect>) {
+        let open: Vec<InteractionId> = self.pending().map(|request| request.id.clone()).collect();
+        for id in open {
+            self.interact(&id, interaction::Input::Clear(reason), effects);
+        }
+    }
+
+    fn enter(&mut self, state: TaskState, effects: &mut Vec<Effect>) {
+        self.state = state;
+        effects.push(Effect::Record(Record::State(state)));
+    }
+
+    fn conclude(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if self.state == TaskState::Settled {
+            return;
+        }
+        match judge(&self.facts) {
+            Judgement::Wait => {}
+            Judgement::LookForStrays => self.hunt(effects),
+            Judgement::StopTree => self.stop_tree(now, effects),
+            Judgement::Settle(verdict, proof) => self.settle(verdict, proof, effects),
+        }
+    }
+
+    /// Exactly once, in the order of AHP 2.4.
+    fn settle(&mut self, verdict: Verdict, proof: Proof, effects: &mut Vec<Effect>) {
+        self.clear_interactions(ClearReason::TaskEnded, effects);
+        let left_running = match &self.facts.strays {
+            Strays::Left(pids) | Strays::Stubborn(pids) => pids.clone(),
+            Strays::Unknown | Strays::None => Vec::new(),
+        };
+        let evidence = Evidence {
+            exit: self.facts.exit,
+            cancel_requested: self.facts.cancel.is_some(),
+            left_running: if self.facts.emptied { Vec::new() } else { left_running },
+            ..Evidence::of(proof)
+        };
+        let output = self.output.product(matches!(verdict, Verdict::Completed { .. }));
+        let (usage, session_usage) = (self.usage, self.session_usage);
+        self.state = TaskState::Settled;
+        for timer in [Timer::Timeout, Timer::InterruptGrace, Timer::CancelBudget] {
+            effects.push(Effect::DropTimer(timer));
+        }
+        effects.push(Effect::Settle(Box::new(Outcome { verdict, evidence, output, usage, session_usage })));
+    }
+}
+
+/// What comes after the verdict is kept as a diagnostic, and answers are refused.
+fn late(input: Input, effects: &mut Vec<Effect>) {
+    match input {
+        Input::Fact(Fact::End(report)) => effects.push(Effect::Record(Record::Late(format!("end report: {report:?}")))),
+        Input::Fact(fact) => effects.push(Effect::Record(Record::Late(fact::name(&fact).to_owned()))),
+        Input::Respond(id, _) => effects.push(Effect::Replied(id, Reply::Refused)),
+        _ => {}
+    }
+}
+
+impl Task {
+    /// What the facts say of the report so far.
+    pub fn report(&self) -> Option<&EndReport> {
+        self.facts.report.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The work product, kept by the machine itself and never put together from what a reader saw (AHP 2.6).
+
+use crate::adapter::Fact;
+use crate::contract::{MessageId, MessageRole, TaskOutput};
+
+/// The messages of a task, in order of their first fragment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Output {
+    messages: Vec<Message>,
+}
+
+#[derive(Debug, Clone)]
+struct Message {
+    id: MessageId,
+    role: MessageRole,
+    text: String,
+}
+
+impl Output {
+    pub(super) fn take(&mut self, fact: &Fact) {
+        match fact {
+            Fact::MessageDelta { message, role, text } => self.message(message, *role).text.push_str(text),
+            Fact::MessageCompleted { message, role, text } => {
+                let entry = self.message(message, *role);
+                entry.text.clone_from(text);
+                entry.role = *role;
+            }
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, id: &MessageId, role: MessageRole) -> &mut Message {
+        let index = match self.messages.iter().position(|message| message.id == *id) {
+            Some(index) => index,
+            None => {
+                self.messages.push(Message { id: id.clone(), role, text: String::new() });
+                self.messages.len() - 1
+            }
+        };
+        &mut self.messages[index]
+    }
+
+    /// The answer: the last message marked as one, else the last that is neither commentary nor explanation.
+    fn answer(&self) -> Option<&Message> {
+        let of = |role| self.messages.iter().rev().find(move |message| message.role == role);
+        of(MessageRole::Answer).or_else(|| of(MessageRole::Unknown))
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.answer().map(|message| message.text.clone()).unwrap_or_default()
+    }
+
+    /// What was obtained; `None` where nothing was, which differs from empty text.
+    pub(super) fn product(&self, complete: bool) -> Option<TaskOutput> {
+        self.answer().map(|message| TaskOutput::Text { text: message.text.clone(), complete })
+    }
+}

@@ -1,0 +1,172 @@
+//! One supervisor's decisions: who is stopped, who is started, in which order, and when the failure goes up.
+
+use super::{ChildSpec, ExitReason, Intensity, RestartType, Strategy};
+use crate::machines::Millis;
+
+/// What to do about a child's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision<K> {
+    /// Nothing: it is over, and meant to be.
+    Forget,
+    /// Stop these, last started first; then start those, in their order.
+    Restart {
+        /// Siblings to stop.
+        stop: Vec<K>,
+        /// Children to start.
+        start: Vec<K>,
+    },
+    /// One restart too many: stop these, last started first, and fail yourself.
+    Escalate {
+        /// Everybody still running.
+        stop: Vec<K>,
+    },
+}
+
+/// A supervisor and its children, in start order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Supervisor<K> {
+    strategy: Strategy,
+    intensity: Intensity,
+    children: Vec<(ChildSpec<K>, Running)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Running {
+    Yes,
+    No,
+}
+
+impl<K: Clone + PartialEq> Supervisor<K> {
+    /// A supervisor without children.
+    pub fn new(strategy: Strategy, intensity: Intensity) -> Self {
+        Self { strategy, intensity, children: Vec::new() }
+    }
+
+    /// A child was started; it is the last in order. One of the same key takes its old place.
+    pub fn started(&mut self, spec: ChildSpec<K>) {
+        match self.children.iter_mut().find(|(child, _)| child.key == spec.key) {
+            Some(child) => *child = (spec, Running::Yes),
+            None => self.children.push((spec, Running::Yes)),
+        }
+    }
+
+    /// The running children, in start order.
+    pub fn running(&self) -> impl DoubleEndedIterator<Item = &ChildSpec<K>> {
+        self.children.iter().filter(|(_, running)| *running == Running::Yes).map(|(spec, _)| spec)
+    }
+
+    /// Everybody in the order of a shutdown: last started first.
+    pub fn shutdown_order(&self) -> Vec<ChildSpec<K>> {
+        self.running().rev().cloned().collect()
+    }
+
+    /// A child ended.
+    pub fn exited(&mut self, key: &K, reason: ExitReason, now: Millis) -> Decision<K> {
+        let Some(index) = self.children.iter().position(|(spec, _)| spec.key == *key) else { return Decision::Forget };
+        self.children[index].1 = Running::No;
+        let restart = self.children[index].0.restart;
+        if !restart.restarts(reason) {
+            if restart == RestartType::Temporary {
+                self.children.remove(index);
+            }
+            return Decision::Forget;
+        }
+        if !self.intensity.allows(now) {
+            let stop = self.running().rev().map(|spec| spec.key.clone()).collect();
+            return Decision::Escalate { stop };
+        }
+        self.restart(index)
+    }
+
+    /// Who goes down and up with the child at this place. Temporary siblings that are stopped do not come back.
+    fn restart(&mut self, index: usize) -> Decision<K> {
+        let affected = match self.strategy {
+            Strategy::OneForOne => index..index + 1,
+            Strategy::OneForAll => 0..self.children.len(),
+            Strategy::RestForOne => index..self.children.len(),
+        };
+        let stop = self.children[affected.clone()].iter().rev();
+        let stop: Vec<K> =
+            stop.filter(|(_, running)| *running == Running::Yes).map(|(spec, _)| spec.key.clone()).collect();
+        let returns = |(spec, running): &&(ChildSpec<K>, Running)| {
+            spec.restart != RestartType::Temporary
+                && (*running == Running::Yes || spec.key == self.children[index].0.key)
+        };
+        let start: Vec<K> =
+            self.children[affected.clone()].iter().filter(returns).map(|(spec, _)| spec.key.clone()).collect();
+        self.children[affected].iter_mut().for_each(|(_, running)| *running = Running::No);
+        self.children.retain(|(spec, running)| *running == Running::Yes || spec.restart != RestartType::Temporary);
+        Decision::Restart { stop, start }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn supervisor(strategy: Strategy, restart: RestartType) -> Supervisor<&'static str> {
+        let mut supervisor = Supervisor::new(strategy, Intensity::new(3, Duration::from_secs(5)));
+        for key in ["a", "b", "c"] {
+            let restart = if key == "b" { restart } else { RestartType::Permanent };
+            supervisor.started(ChildSpec { key, restart, shutdown: Duration::from_secs(1) });
+        }
+        supervisor
+    }
+
+    /// Exit reason × restart type × strategy, cell by cell, for the middle child of three.
+    #[test]
+    fn the_whole_table() {
+        use ExitReason::*;
+        use RestartType::*;
+        use Strategy::*;
+        let restarted =
+            [(Permanent, Normal), (Permanent, Error), (Permanent, Panic), (Transient, Error), (Transient, Panic)];
+        for strategy in Strategy::ALL {
+            for restart in RestartType::ALL {
+                for reason in ExitReason::ALL {
+                    let decision = supervisor(strategy, restart).exited(&"b", reason, Millis(0));
+                    let expected = match (restarted.contains(&(restart, reason)), strategy) {
+                        (false, _) => Decision::Forget,
+                        (true, OneForOne) => Decision::Restart { stop: vec![], start: vec!["b"] },
+                        (true, OneForAll) => Decision::Restart { stop: vec!["c", "a"], start: vec!["a", "b", "c"] },
+                        (true, RestForOne) => Decision::Restart { stop: vec!["c"], start: vec!["b", "c"] },
+                    };
+                    assert_eq!(decision, expected, "{restart:?} child, {reason:?}, {strategy:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_restart_too_many_goes_up_and_stops_the_rest_in_reverse() {
+        let mut supervisor = supervisor(Strategy::OneForOne, RestartType::Permanent);
+        let spec = supervisor.running().nth(1).cloned().expect("b");
+        for _ in 0..3 {
+            let decision = supervisor.exited(&"b", ExitReason::Panic, Millis(0));
+            assert_eq!(decision, Decision::Restart { stop: vec![], start: vec!["b"] });
+            supervisor.started(spec.clone());
+        }
+        let decision = supervisor.exited(&"b", ExitReason::Panic, Millis(10));
+        assert_eq!(decision, Decision::Escalate { stop: vec!["c", "a"] });
+    }
+
+    #[test]
+    fn a_temporary_sibling_that_is_stopped_does_not_come_back() {
+        let mut supervisor = Supervisor::new(Strategy::OneForAll, Intensity::new(3, Duration::from_secs(5)));
+        for (key, restart) in [("a", RestartType::Permanent), ("t", RestartType::Temporary)] {
+            supervisor.started(ChildSpec { key, restart, shutdown: Duration::from_secs(1) });
+        }
+        let decision = supervisor.exited(&"a", ExitReason::Error, Millis(0));
+        assert_eq!(decision, Decision::Restart { stop: vec!["t"], start: vec!["a"] });
+        assert_eq!(supervisor.running().count(), 0);
+    }
+
+    #[test]
+    fn shutdown_is_in_reverse_start_order() {
+        let order: Vec<_> =
+            supervisor(Strategy::RestForOne, RestartType::Permanent).shutdown_order().iter().map(|s| s.key).collect();
+        assert_eq!(order, vec!["c", "b", "a"]);
+    }
+}
