@@ -78,7 +78,6 @@ async fn own(path: &Path, sessions: u64, rounds: u64) -> Duration {
             owner: "bench".parse().expect("id"),
             state: SessionState::Open,
             native: None,
-            block: None,
             created_ms: 0,
         };
         let changes = vec![Change::Session(row)];

@@ -53,7 +53,15 @@ impl Tables {
 
     fn apply(&mut self, change: &Change) {
         match change {
-            Change::Session(row) => drop(self.sessions.insert(row.id.clone(), row.clone())),
+            Change::Session(row) => {
+                let native = self.sessions.get(&row.id).and_then(|known| known.native.clone());
+                self.sessions.insert(row.id.clone(), SessionRow { native, ..row.clone() });
+            }
+            Change::Native { session, native } => {
+                if let Some(row) = self.sessions.get_mut(session) {
+                    row.native = Some(native.clone());
+                }
+            }
             Change::Task(row) => drop(self.tasks.insert(row.id.clone(), (**row).clone())),
             Change::Interaction(row) => {
                 let key = (row.task.clone(), row.request.id.clone());

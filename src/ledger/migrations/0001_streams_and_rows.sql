@@ -4,6 +4,7 @@ CREATE TABLE sessions (
     number     INTEGER PRIMARY KEY,
     id         TEXT NOT NULL UNIQUE,
     created_ms INTEGER NOT NULL,
+    native     TEXT,
     body       TEXT NOT NULL
 ) STRICT;
 

@@ -160,13 +160,13 @@ impl Ledger for SqliteLedger {
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, LedgerError> {
-        let query = sqlx::query_scalar("SELECT body FROM sessions WHERE id = ?").bind(id.as_str());
-        read::one(&self.readers, &self.path, query).await
+        let query = sqlx::query("SELECT body, native FROM sessions WHERE id = ?").bind(id.as_str());
+        Ok(read::sessions(&self.readers, &self.path, query).await?.pop())
     }
 
     async fn sessions(&self) -> Result<Vec<SessionRow>, LedgerError> {
-        let query = sqlx::query_scalar("SELECT body FROM sessions ORDER BY created_ms DESC, number DESC");
-        read::all(&self.readers, &self.path, query).await
+        let query = sqlx::query("SELECT body, native FROM sessions ORDER BY created_ms DESC, number DESC");
+        read::sessions(&self.readers, &self.path, query).await
     }
 
     async fn task(&self, id: &TaskId) -> Result<Option<TaskRow>, LedgerError> {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ostler_supervisors::contract::{Event, OwnerId, Position, RuntimeId, SessionId};
-use ostler_supervisors::ledger::{LedgerError, OutboxItem, OutboxThen, RuntimeState, unpack};
+use ostler_supervisors::ledger::{LedgerError, OutboxItem, OutboxThen, RuntimeState, SessionRow, unpack};
 use serde::de::DeserializeOwned;
-use sqlx::query::QueryScalar;
+use sqlx::query::{Query, QueryScalar};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
 use sqlx::{Connection, Row, Sqlite};
 
@@ -32,6 +32,20 @@ pub(super) async fn all<T: DeserializeOwned>(
 ) -> Result<Vec<T>, LedgerError> {
     let bodies = query.fetch_all(pool).await.map_err(error::mapper(path, "read rows"))?;
     bodies.iter().map(|body| parse(path, body)).collect()
+}
+
+/// Sessions with what their harnesses stored of them.
+pub(super) async fn sessions(
+    pool: &SqlitePool,
+    path: &Path,
+    query: Query<'_, Sqlite, SqliteArguments>,
+) -> Result<Vec<SessionRow>, LedgerError> {
+    let rows = query.fetch_all(pool).await.map_err(error::mapper(path, "read sessions"))?;
+    let session = |row: sqlx::sqlite::SqliteRow| {
+        let native = row.get::<Option<&str>, _>(1).map(|native| parse(path, native)).transpose()?;
+        Ok(SessionRow { native, ..parse(path, row.get(0))? })
+    };
+    rows.into_iter().map(session).collect()
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, body: &str) -> Result<T, LedgerError> {

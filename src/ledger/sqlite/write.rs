@@ -243,6 +243,10 @@ impl Writer {
     async fn apply(&mut self, change: &Change) -> Result<(), WriteFailure> {
         match change {
             Change::Session(row) => self.session(row).await,
+            Change::Native { session, native } => {
+                let update = sqlx::query("UPDATE sessions SET native = ? WHERE id = ?");
+                self.run(update.bind(serde_json::to_string(native)?).bind(session.as_str())).await
+            }
             Change::Task(row) => self.task(row).await,
             Change::Interaction(row) => self.interaction(row).await,
             Change::Runtime(row) => self.runtime(row).await,

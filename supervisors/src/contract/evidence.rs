@@ -95,6 +95,9 @@ pub struct Evidence {
     /// How the leader ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitFact>,
+    /// Whether the kernel confirmed that nothing of the runtime is left.
+    #[serde(default)]
+    pub tree_empty: bool,
     /// Whether a cancel had been requested.
     #[serde(default)]
     pub cancel_requested: bool,
@@ -109,6 +112,6 @@ pub struct Evidence {
 impl Evidence {
     /// Evidence of this proof alone.
     pub fn of(proof: Proof) -> Self {
-        Self { proof, exit: None, cancel_requested: false, left_running: Vec::new(), note: None }
+        Self { proof, exit: None, tree_empty: false, cancel_requested: false, left_running: Vec::new(), note: None }
     }
 }

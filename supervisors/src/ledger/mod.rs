@@ -17,8 +17,8 @@ use crate::contract::{Event, InteractionId, OwnerId, Position, RuntimeId, Sessio
 
 pub use pack::{PackError, pack, unpack};
 pub use rows::{
-    InteractionRow, InteractionState, NativeSession, OutboxItem, OutboxThen, RuntimeRow, RuntimeState, SessionBlock,
-    SessionRow, SessionState, TaskRow, TaskState,
+    InteractionRow, InteractionState, NativeSession, OutboxItem, OutboxThen, RuntimeRow, RuntimeState, SessionRow,
+    SessionState, TaskRow, TaskState,
 };
 
 /// What is stored together.
@@ -38,8 +38,15 @@ pub struct Commit {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// Writes a session.
+    /// Writes a session; what the harness stored of it is not touched.
     Session(SessionRow),
+    /// What the harness itself stored of the session.
+    Native {
+        /// The session.
+        session: SessionId,
+        /// What is known of it.
+        native: NativeSession,
+    },
     /// Writes a task.
     Task(Box<TaskRow>),
     /// Writes an interaction.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::EndReport;
 use crate::contract::{
     AgentUsage, CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, NativeId, Outcome,
-    OwnerId, RuntimeId, SessionId, SessionSpec, TaskId, UnresolvedReason,
+    OwnerId, RuntimeId, SessionId, SessionSpec, TaskId,
 };
 
 /// Whether a session takes tasks.
@@ -29,15 +29,6 @@ pub struct NativeSession {
     pub resumable: bool,
 }
 
-/// Why a context takes no task (AHP 2.5).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionBlock {
-    /// The task whose end is not known.
-    pub task: TaskId,
-    /// Why it is not.
-    pub reason: UnresolvedReason,
-}
-
 /// One session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRow {
@@ -51,12 +42,9 @@ pub struct SessionRow {
     pub owner: OwnerId,
     /// Whether it takes tasks.
     pub state: SessionState,
-    /// What the harness stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What the harness stored; written by [`super::Change::Native`] alone.
+    #[serde(skip)]
     pub native: Option<NativeSession>,
-    /// Why it takes no task, if it is blocked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub block: Option<SessionBlock>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
 }

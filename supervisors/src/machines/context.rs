@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::contract::{SessionId, TaskId, UnresolvedReason};
-use crate::ledger::SessionBlock;
+use crate::contract::{Outcome, SessionId, TaskId, UnresolvedReason, Verdict};
+use crate::ledger::NativeSession;
 
 /// Where a context stands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,10 +51,13 @@ pub enum ContextError {
 }
 
 impl Context {
-    /// A context as a store has it.
-    pub fn restored(block: Option<&SessionBlock>) -> Self {
-        match block {
-            Some(block) => Self::Blocked { task: block.task.clone(), reason: block.reason },
+    /// A context as the outcome of its last task left it.
+    ///
+    /// An unknown end blocks, unless the tree is proven empty and the harness can go on from its own store: then the
+    /// old run can no longer touch the context (AHP 2.5).
+    pub fn after(task: TaskId, outcome: &Outcome, native: Option<&NativeSession>) -> Self {
+        match blocking(outcome, native) {
+            Some(reason) => Self::Blocked { task, reason },
             None => Self::Idle,
         }
     }
@@ -101,6 +104,13 @@ impl Context {
             _ => Self::Closed,
         };
     }
+}
+
+/// Why an outcome blocks its context, if it does.
+pub fn blocking(outcome: &Outcome, native: Option<&NativeSession>) -> Option<UnresolvedReason> {
+    let Verdict::Unresolved { reason, .. } = &outcome.verdict else { return None };
+    let recoverable = outcome.evidence.tree_empty && native.is_some_and(|native| native.resumable);
+    (!recoverable).then_some(*reason)
 }
 
 #[cfg(test)]

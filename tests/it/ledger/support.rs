@@ -47,7 +47,6 @@ pub fn session_row(name: &str) -> SessionRow {
         owner: "owner".parse().expect("an id"),
         state: SessionState::Open,
         native: None,
-        block: None,
         created_ms: 1,
     }
 }

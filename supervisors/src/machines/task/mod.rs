@@ -257,6 +257,11 @@ impl Task {
         self.interactions.iter().filter(open).map(|(request, _)| request)
     }
 
+    /// One of its requests, open or closed.
+    pub fn request(&self, id: &InteractionId) -> Option<&InteractionRequest> {
+        self.interactions.iter().map(|(request, _)| request).find(|request| request.id == *id)
+    }
+
     /// The output so far.
     pub fn output_text(&self) -> String {
         self.output.text()
@@ -395,6 +400,7 @@ impl Task {
         };
         let evidence = Evidence {
             exit: self.facts.exit,
+            tree_empty: self.facts.emptied,
             cancel_requested: self.facts.cancel.is_some(),
             left_running: if self.facts.emptied { Vec::new() } else { left_running },
             ..Evidence::of(proof)

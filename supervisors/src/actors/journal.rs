@@ -1,0 +1,265 @@
+//! The only writer of the ledger: gives positions, commits in groups, and tells when it is durable.
+//!
+//! While one group is being committed, the next one gathers. When the store cannot write, nothing is lost and nothing
+//! is shown: the group is tried again, runtimes stop reading since nothing is given back to their windows, and new work
+//! is refused by whoever looks at [`JournalState`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use serde_json::value::RawValue;
+use tokio::sync::{oneshot, watch};
+
+use super::guard::ExitGuard;
+use super::hub::Hub;
+use super::root::Child;
+use crate::contract::{Event, EventKind, Position, SessionId, TaskId};
+use crate::ledger::{AppendError, Change, Commit, Ledger, LedgerError, Urgency};
+
+/// The most events of one group.
+const GROUP: usize = 8192;
+/// The pause before a failed commit is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+/// A step of compaction follows this many groups.
+const COMPACT_EVERY: u64 = 256;
+
+/// Whether the ledger takes what it is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalState {
+    /// It does.
+    Writing,
+    /// It does not, for this reason; it is tried again.
+    Stalled(String),
+}
+
+/// An event without its position.
+#[derive(Debug)]
+pub(super) struct NewEvent {
+    pub(super) run: Option<(TaskId, u64)>,
+    pub(super) kind: EventKind,
+    pub(super) data: Box<RawValue>,
+}
+
+/// What is to be stored together.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) events: Vec<NewEvent>,
+    pub(super) changes: Vec<Change>,
+    pub(super) urgency: Urgency,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self { events: Vec::new(), changes: Vec::new(), urgency: Urgency::Normal }
+    }
+}
+
+impl Draft {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.changes.is_empty()
+    }
+}
+
+/// What happened to a draft.
+pub(super) type Stored = Result<(), AppendError>;
+
+/// What is done once a draft is durable. It runs in the journal, so it only tells somebody.
+pub(super) type Then = Box<dyn FnOnce(Stored) + Send>;
+
+/// Store this.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Store {
+    pub(super) session: SessionId,
+    pub(super) draft: Draft,
+    pub(super) then: Option<Then>,
+}
+
+/// Answer when everything before is stored.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Flush(pub(super) oneshot::Sender<()>);
+
+pub(super) struct Journal {
+    ledger: Arc<dyn Ledger>,
+    hub: Arc<Hub>,
+    state: watch::Sender<JournalState>,
+    queue: Vec<Store>,
+    flushes: Vec<oneshot::Sender<()>>,
+    heads: HashMap<SessionId, Position>,
+    work: Work,
+    groups: u64,
+    pub(super) guard: ExitGuard<Child>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Idle,
+    Committing,
+}
+
+impl Journal {
+    pub(super) fn new(
+        ledger: Arc<dyn Ledger>,
+        hub: Arc<Hub>,
+        state: watch::Sender<JournalState>,
+        guard: ExitGuard<Child>,
+    ) -> Self {
+        Self {
+            ledger,
+            hub,
+            state,
+            queue: Vec::new(),
+            flushes: Vec::new(),
+            heads: HashMap::new(),
+            work: Work::Idle,
+            groups: 0,
+            guard,
+        }
+    }
+
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        if self.work == Work::Committing {
+            return;
+        }
+        if self.queue.is_empty() {
+            self.flushes.drain(..).for_each(|waiter| waiter.send(()).unwrap_or_default());
+            return;
+        }
+        self.work = Work::Committing;
+        let mut events = 0;
+        let fits = |store: &&Store| {
+            events += store.draft.events.len() + 1;
+            events <= GROUP
+        };
+        let count = self.queue.iter().take_while(fits).count().max(1);
+        let group: Vec<Store> = self.queue.drain(..count).collect();
+        let (ledger, heads) = (self.ledger.clone(), std::mem::take(&mut self.heads));
+        let (state, compact) = (self.state.clone(), self.groups % COMPACT_EVERY == COMPACT_EVERY - 1);
+        let commit = async move {
+            let done = commit_group(&*ledger, heads, group, &state).await;
+            if compact && let Err(error) = ledger.compact().await {
+                tracing::warn!(%error, "the ledger could not be compacted; tried again later");
+            }
+            done
+        };
+        ctx.spawn(commit.into_actor(self).map(|(heads, done), journal, ctx| {
+            journal.heads = heads;
+            journal.groups += 1;
+            journal.work = Work::Idle;
+            done.into_iter().for_each(|done| journal.tell(done));
+            journal.begin(ctx);
+        }));
+    }
+
+    fn tell(&mut self, done: Committed) {
+        if done.stored.is_ok() {
+            self.hub.publish(&done.session, done.events);
+        }
+        if let Some(then) = done.then {
+            then(done.stored);
+        }
+    }
+}
+
+struct Committed {
+    session: SessionId,
+    events: Vec<Event>,
+    stored: Stored,
+    then: Option<Then>,
+}
+
+/// Commits a group, however long the store takes to be able to.
+async fn commit_group(
+    ledger: &dyn Ledger,
+    mut heads: HashMap<SessionId, Position>,
+    group: Vec<Store>,
+    state: &watch::Sender<JournalState>,
+) -> (HashMap<SessionId, Position>, Vec<Committed>) {
+    let urgency = group.iter().map(|store| store.draft.urgency).max().unwrap_or(Urgency::Normal);
+    let (mut commits, mut thens) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+    for store in group {
+        let next = match heads.get(&store.session) {
+            Some(head) => head.next(),
+            None => until_possible(state, || ledger.head(&store.session)).await.next(),
+        };
+        let commit = positioned(store.session, next, store.draft);
+        if let Some(last) = commit.events.last() {
+            heads.insert(commit.session.clone(), last.position);
+        }
+        commits.push(commit);
+        thens.push(store.then);
+    }
+    let results = until_possible(state, || ledger.commit(&commits, urgency)).await;
+    let mut done = Vec::with_capacity(commits.len());
+    for ((commit, then), stored) in commits.into_iter().zip(thens).zip(results) {
+        if let Err(error) = &stored {
+            tracing::error!(%error, session = %commit.session, "another process wrote to a session of ours");
+            heads.remove(&commit.session);
+        }
+        done.push(Committed { session: commit.session, events: commit.events, stored, then });
+    }
+    (heads, done)
+}
+
+fn positioned(session: SessionId, next: Position, draft: Draft) -> Commit {
+    let at_ms = crate::clock::wall_ms();
+    let place = |(index, event): (usize, NewEvent)| Event {
+        position: Position(next.0 + index as u64),
+        run: event.run,
+        at_ms,
+        kind: event.kind,
+        data: event.data,
+    };
+    let events = draft.events.into_iter().enumerate().map(place).collect();
+    Commit { session, expected_next: next, events, changes: draft.changes }
+}
+
+async fn until_possible<T, F>(state: &watch::Sender<JournalState>, mut attempt: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, LedgerError>>,
+{
+    loop {
+        match attempt().await {
+            Ok(value) => {
+                state
+                    .send_if_modified(|state| std::mem::replace(state, JournalState::Writing) != JournalState::Writing);
+                return value;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the ledger cannot be written; tried again");
+                state.send_replace(JournalState::Stalled(error.to_string()));
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+impl Actor for Journal {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // What is told to it is bounded where it is made: by windows and by one completion for each request.
+        ctx.set_mailbox_capacity(4096);
+    }
+}
+
+impl Handler<Store> for Journal {
+    type Result = ();
+
+    fn handle(&mut self, store: Store, ctx: &mut Self::Context) {
+        self.queue.push(store);
+        self.begin(ctx);
+    }
+}
+
+impl Handler<Flush> for Journal {
+    type Result = ();
+
+    fn handle(&mut self, flush: Flush, ctx: &mut Self::Context) {
+        self.flushes.push(flush.0);
+        self.begin(ctx);
+    }
+}

@@ -1,0 +1,106 @@
+//! The gate for starts: so many at once, so many live, a fair queue of bounded length, and no slot ever lost.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::guard::ExitGuard;
+use super::root::Child;
+use crate::machines::open::{Effect, Input, Open};
+
+/// How many runtimes may start and live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenLimits {
+    /// Starts at once. Starting is bound by the processor, so a few at a time are ready sooner than all at once.
+    pub start_concurrency: usize,
+    /// Runtimes alive at once.
+    pub max_live_runtimes: usize,
+    /// Starts that may wait.
+    pub queue: usize,
+}
+
+/// Why a start does not even wait.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{waiting} starts wait already, as many as may; try again in a while")]
+pub struct QueueFull {
+    waiting: usize,
+}
+
+/// A runtime's place among the living; given back by its drop.
+#[derive(Debug)]
+pub(super) struct LivePermit {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A runtime's place among the starting; given back by its drop, when it takes tasks or has failed to.
+#[derive(Debug)]
+pub(super) struct StartPermit {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Asks for a place.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Acquire {
+    pub(super) reply: oneshot::Sender<Result<(LivePermit, StartPermit), QueueFull>>,
+}
+
+pub(super) struct Opens {
+    limits: OpenLimits,
+    starting: Arc<Semaphore>,
+    live: Arc<Semaphore>,
+    waiting: usize,
+    pub(super) guard: ExitGuard<Child>,
+}
+
+impl Opens {
+    pub(super) fn new(limits: OpenLimits, guard: ExitGuard<Child>) -> Self {
+        Self {
+            limits,
+            starting: Arc::new(Semaphore::new(limits.start_concurrency)),
+            live: Arc::new(Semaphore::new(limits.max_live_runtimes)),
+            waiting: 0,
+            guard,
+        }
+    }
+}
+
+impl Actor for Opens {
+    type Context = Context<Self>;
+}
+
+impl Handler<Acquire> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, ask: Acquire, ctx: &mut Self::Context) {
+        if self.waiting >= self.limits.queue {
+            // A caller that is gone does not mind.
+            let _gone = ask.reply.send(Err(QueueFull { waiting: self.waiting }));
+            return;
+        }
+        self.waiting += 1;
+        let (live, starting) = (self.live.clone(), self.starting.clone());
+        let acquire = async move {
+            let live = live.acquire_owned().await.ok()?;
+            let start = starting.acquire_owned().await.ok()?;
+            Some((LivePermit { _permit: live }, StartPermit { _permit: start }))
+        };
+        ctx.spawn(acquire.into_actor(self).map(|permits, opens, _| {
+            opens.waiting -= 1;
+            let mut open = Open::Awaited;
+            let caller_gone = ask.reply.is_closed();
+            let inputs = [caller_gone.then_some(Input::CallerGone), permits.is_some().then_some(Input::Opened)];
+            for effect in inputs.into_iter().flatten().flat_map(|input| open.step(input).to_vec()).collect::<Vec<_>>() {
+                if effect == Effect::Deliver
+                    && let Some(permits) = permits
+                {
+                    // A caller that went in this very instant drops the permits, which gives the places back.
+                    let _gone = ask.reply.send(Ok(permits));
+                    return;
+                }
+            }
+        }));
+    }
+}

@@ -1,0 +1,237 @@
+//! What earlier owners left behind: adopted, collected or swept; and only ever of owners whose lock is free.
+
+pub(super) mod sweep;
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use ostler_keeper::folder::{self, Identity, LastWord};
+use ostler_keeper::remove_leaf;
+use tokio::sync::oneshot;
+
+use super::guard::ExitGuard;
+use super::root::Child;
+use super::runtime::Origin;
+use super::session::{Found, FoundRuntime, Load, SessionError, Wait};
+use super::sessions::{Sessions, TakeUp};
+use super::system::{Env, OwnerKind};
+use crate::clock;
+use crate::contract::{OwnerId, RuntimeId};
+use crate::ledger::{LedgerError, RuntimeState, SessionRow, TaskRow, TaskState};
+use crate::machines::settlement::Loss;
+
+/// How long a keeper whose owner is gone gets to say its last word before it is told to.
+const LAST_WORD: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a pass found and did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reaped {
+    /// Sessions whose work goes on.
+    pub adopted: usize,
+    /// Sessions whose work was ended and judged.
+    pub collected: usize,
+    /// Folders and leaves of which no row knew.
+    pub swept: usize,
+}
+
+/// Looks through everything once.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Reap(pub(super) oneshot::Sender<Result<Reaped, SessionError>>);
+
+pub(super) struct Reaper {
+    env: Arc<Env>,
+    sessions: Addr<Sessions>,
+    pub(super) guard: ExitGuard<Child>,
+}
+
+impl Reaper {
+    pub(super) fn new(env: Arc<Env>, sessions: Addr<Sessions>, guard: ExitGuard<Child>) -> Self {
+        Self { env, sessions, guard }
+    }
+}
+
+impl Actor for Reaper {
+    type Context = Context<Self>;
+}
+
+impl Handler<Reap> for Reaper {
+    type Result = ();
+
+    fn handle(&mut self, reap: Reap, ctx: &mut Self::Context) {
+        let (env, sessions) = (self.env.clone(), self.sessions.clone());
+        let pass = async move {
+            let _gone = reap.0.send(pass(&env, &sessions).await);
+        };
+        ctx.spawn(pass.into_actor(self));
+    }
+}
+
+async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, SessionError> {
+    let mut reaped = Reaped::default();
+    let free = env.owners.free().await;
+    let mut waits = Vec::new();
+    for row in unfinished(env, &free).await? {
+        let kind = free.get(&row.owner).copied();
+        let load = match (env.kind, kind) {
+            (OwnerKind::Serve, Some(OwnerKind::Serve)) => Load::GoOn,
+            // Somebody may come back for a daemon's work within its grace; only its own kind goes on with it.
+            (OwnerKind::Run, Some(OwnerKind::Serve)) => continue,
+            _ => Load::Collect,
+        };
+        let row = env.claim(row).await?;
+        let runtime = match load {
+            Load::Collect => last_words(env, &row).await?,
+            _ => found_runtime(env, &row).await?,
+        };
+        let found = Found::read(env, row, runtime, load).await?;
+        let task = found.last.as_ref().filter(|task| task.state != TaskState::Settled).map(|task| task.id.clone());
+        let Ok(session) = sessions.send(TakeUp(Box::new(found))).await else { continue };
+        match (load, task) {
+            (Load::Collect, Some(task)) => {
+                reaped.collected += 1;
+                let (reply, settled) = oneshot::channel();
+                session.do_send(Wait { task, reply });
+                waits.push(settled);
+            }
+            (Load::Collect, None) => reaped.collected += 1,
+            _ => reaped.adopted += 1,
+        }
+    }
+    for settled in waits {
+        // A session that fails meanwhile is rebuilt by its supervisor; its verdict comes then.
+        let _rebuilt = settled.await;
+    }
+    reaped.swept = sweep_unknown(env, &free).await?;
+    env.owners.forget(&free).await;
+    Ok(reaped)
+}
+
+/// Sessions of free owners with a task that is not settled, or a runtime that is not gone.
+async fn unfinished(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<Vec<SessionRow>, LedgerError> {
+    let tasks = env.ledger.unsettled().await?;
+    let runtimes = env.ledger.runtimes(None).await?;
+    let with_task = tasks.iter().map(|task: &TaskRow| task.session.clone());
+    let with_runtime = runtimes.iter().map(|runtime| runtime.row.session.clone());
+    let ids: HashSet<_> = with_task.chain(with_runtime).collect();
+    let mut rows = Vec::new();
+    for id in ids {
+        if let Some(row) = env.ledger.session(&id).await?
+            && row.owner != env.owner
+            && !env.owners.is_held(&row.owner, free)
+        {
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// The runtime of a session, if it has one that is not gone, and where it stands.
+pub(super) async fn found_runtime(env: &Env, row: &SessionRow) -> Result<Option<FoundRuntime>, LedgerError> {
+    let Some(state) = runtime_of(env, row).await? else { return Ok(None) };
+    let origin = origin(env, state.clone()).await?;
+    Ok(Some(FoundRuntime { row: state.row, origin }))
+}
+
+/// The same, once a keeper without an owner had its time to finish by itself.
+async fn last_words(env: &Env, row: &SessionRow) -> Result<Option<FoundRuntime>, LedgerError> {
+    let Some(state) = runtime_of(env, row).await? else { return Ok(None) };
+    let until = clock::now() + LAST_WORD;
+    while clock::now() < until && matches!(look(&state), Look::Living(_)) {
+        tokio::time::sleep(LOOK).await;
+    }
+    let origin = origin(env, state.clone()).await?;
+    Ok(Some(FoundRuntime { row: state.row, origin }))
+}
+
+async fn runtime_of(env: &Env, row: &SessionRow) -> Result<Option<RuntimeState>, LedgerError> {
+    let runtimes = env.ledger.runtimes(None).await?;
+    Ok(runtimes
+        .into_iter()
+        .filter(|runtime| runtime.row.session == row.id)
+        .max_by_key(|runtime| runtime.row.created_ms))
+}
+
+enum Look {
+    Living(Vec<u8>),
+    LastWord(Box<LastWord>),
+    Gone(Option<Identity>),
+}
+
+fn look(state: &RuntimeState) -> Look {
+    if let Ok(Some(word)) = LastWord::read(&state.row.folder) {
+        return Look::LastWord(Box::new(word));
+    }
+    match Identity::read(&state.row.folder) {
+        Ok(Some(identity)) if sweep::is_alive(identity.keeper) => Look::Living(identity.secret),
+        identity => Look::Gone(identity.ok().flatten()),
+    }
+}
+
+async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
+    if state.row.boot != clock::boot_id() {
+        return Ok(match look(&state) {
+            Look::LastWord(word) => Origin::LastWord { state, word },
+            _ => Origin::Gone { state, loss: Loss::Rebooted },
+        });
+    }
+    Ok(match look(&state) {
+        Look::LastWord(word) => Origin::LastWord { state, word },
+        Look::Living(secret) => {
+            let outbox = env.ledger.outbox(&state.row.id).await?;
+            Origin::Living { state, outbox, secret }
+        }
+        Look::Gone(identity) => {
+            sweep::sweep(identity.as_ref(), state.row.id.as_str()).await;
+            Origin::Gone { state, loss: Loss::Swept }
+        }
+    })
+}
+
+/// Folders of which no row knows: their keepers never got a submission, or were let go already.
+async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<usize, LedgerError> {
+    let known: HashSet<RuntimeId> = env.ledger.runtimes(None).await?.into_iter().map(|state| state.row.id).collect();
+    let mut swept = 0;
+    for boot in entries(&env.runs) {
+        for folder in entries(&boot) {
+            let id: Option<RuntimeId> = folder.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if id.is_none_or(|id| known.contains(&id)) {
+                continue;
+            }
+            let identity = Identity::read(&folder).ok().flatten();
+            let owner = identity.as_ref().and_then(|identity| identity.owner.parse::<OwnerId>().ok());
+            let ours = owner.as_ref() == Some(&env.owner);
+            if ours || owner.is_some_and(|owner| env.owners.is_held(&owner, free)) {
+                continue;
+            }
+            sweep_folder(&folder, identity).await;
+            swept += 1;
+        }
+        // Not empty while anything of it is in use.
+        let _in_use = std::fs::remove_dir(&boot);
+    }
+    Ok(swept)
+}
+
+async fn sweep_folder(path: &Path, identity: Option<Identity>) {
+    if let Some(identity) = &identity {
+        sweep::sweep(Some(identity), &identity.runtime).await;
+        if let Some(leaf) = &identity.leaf
+            && let Err(error) = remove_leaf(leaf)
+        {
+            tracing::warn!(%error, "a leaf is left to the next start");
+        }
+    }
+    if let Err(error) = folder::remove(path) {
+        tracing::warn!(%error, "a folder is left to the next start");
+    }
+}
+
+fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect()
+}

@@ -1,0 +1,177 @@
+//! Going on where an earlier owner, or an earlier connection, was.
+
+use actix::prelude::*;
+use ostler_keeper::State;
+use ostler_keeper::folder::{Identity, LastWord};
+use serde_json::json;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::super::journal::Draft;
+use super::super::reaper::sweep;
+use super::super::render;
+use super::super::session::RuntimeNews;
+use super::{Origin, Phase, Runtime, exit_fact};
+use crate::adapter::{Answer, OpenContext, Told};
+use crate::contract::event::kinds;
+use crate::framer::Framer;
+use crate::keeper::{Link, LinkError, Reports};
+use crate::ledger::{OutboxItem, RuntimeState};
+use crate::machines::settlement::Loss;
+use crate::machines::task::{Input, StopMode};
+
+impl Runtime {
+    pub(super) fn resume(&mut self, origin: Origin, ctx: &mut Context<Self>) {
+        match origin {
+            Origin::Living { state, outbox, secret } => {
+                self.restore(&state);
+                self.take_outbox(outbox);
+                self.attach(secret, ctx);
+            }
+            Origin::LastWord { state, word } => {
+                self.restore(&state);
+                self.hear_last_word(*word);
+            }
+            Origin::Gone { state, loss } => {
+                self.restore(&state);
+                self.nothing_left(loss);
+            }
+            Origin::Fresh { .. } => {}
+        }
+    }
+
+    /// The adapter as its snapshot has it, and the framer where the facts end.
+    fn restore(&mut self, state: &RuntimeState) {
+        self.phase = Phase::Running;
+        self.stored_offset = (state.offset, state.discarding);
+        self.acknowledged = state.offset;
+        self.framer = Framer::new(self.harness.frame_cap, self.env.frames.clone(), state.offset, state.discarding);
+        let restored = match &state.snapshot {
+            Some(snapshot) => {
+                self.stored_snapshot.clone_from(snapshot);
+                self.harness.adapter.restore(snapshot)
+            }
+            // It was never told anything.
+            None => Ok(self.harness.adapter.open(OpenContext { spec: &self.spec, resume: None, task: None })),
+        };
+        match restored {
+            Ok(adapter) => self.adapter = Some(adapter),
+            Err(error) => {
+                tracing::error!(runtime = %self.row.id, %error, "the runtime is stopped");
+                self.to_task(Input::Lost(Loss::Snapshot));
+                self.order_stop(StopMode::Ladder);
+            }
+        }
+    }
+
+    fn take_outbox(&mut self, outbox: Vec<OutboxItem>) {
+        self.durable_messages = outbox.last().map_or(0, |item| item.number);
+        self.outbox = outbox.into();
+    }
+
+    fn attach(&mut self, secret: Vec<u8>, ctx: &mut Context<Self>) {
+        let folder = self.row.folder.clone();
+        let attach = async move { Link::attach(&folder, &secret).await };
+        ctx.spawn(attach.into_actor(self).map(|attached, runtime, ctx| runtime.attached(attached, ctx)));
+    }
+
+    fn attached(&mut self, attached: Result<(Link, Reports, State), LinkError>, ctx: &mut Context<Self>) {
+        match attached {
+            Ok((link, reports, state)) => {
+                ctx.add_stream(ReceiverStream::new(reports));
+                self.link = Some(link);
+                self.go_on(&state);
+            }
+            Err(error) => {
+                tracing::info!(runtime = %self.row.id, %error, "the keeper could not be attached to");
+                self.reattach(ctx);
+            }
+        }
+    }
+
+    /// The keeper's state, taken as if it had just been reported.
+    fn go_on(&mut self, state: &State) {
+        self.leader = state.leader;
+        let accepted = state.input.accepted;
+        self.next_message = self.next_message.max(accepted + 1).max(self.durable_messages + 1);
+        self.durable_messages = self.durable_messages.max(accepted);
+        (self.sent_messages, self.confirmed_messages) = (accepted, accepted);
+        self.outbox.retain(|item| item.number > accepted);
+        let data = json!({ "runtime_id": self.row.id });
+        let draft = Draft { events: vec![render::outside(kinds::RUNTIME_ADOPTED, data)], ..Draft::default() };
+        if self.stored_snapshot.is_empty() && state.leader.is_some() {
+            self.tell(Told::Started, draft);
+        } else {
+            self.dispatch(Answer::default(), Vec::new(), draft, 0);
+        }
+        self.read_from(self.framer.offset());
+        if let Some(exit) = state.exit {
+            self.exited(exit);
+        }
+        if state.emptiness.is_some() {
+            self.tree_emptied();
+        }
+        if let Some(mode) = self.stop {
+            self.order_stop(mode);
+        }
+        self.send_messages();
+        self.news(RuntimeNews::Adopted);
+    }
+
+    /// Everything a gone keeper wrote down, in the order of an end.
+    fn hear_last_word(&mut self, word: LastWord) {
+        self.leader = word.state.leader;
+        let skip = (self.framer.offset().saturating_sub(word.state.stdout.base) as usize).min(word.stdout.len());
+        self.output(&word.stdout[skip..]);
+        self.error_output(&word.stderr);
+        if let Some(exit) = word.state.exit {
+            self.exit = Some(exit_fact(exit));
+            self.to_task(Input::Exited(exit_fact(exit)));
+        }
+        if word.state.emptiness.is_some() {
+            self.tree_emptied();
+        }
+        self.output_end();
+        self.news(RuntimeNews::Exited);
+        self.finish_if_over();
+    }
+
+    fn nothing_left(&mut self, loss: Loss) {
+        self.to_task(Input::Lost(loss));
+        (self.emptied, self.output_ended) = (true, true);
+        self.live = None;
+        self.finish_if_over();
+    }
+
+    /// The folder says what became of the keeper: a last word, a keeper that listens, or one that was killed.
+    pub(super) fn reattach(&mut self, ctx: &mut Context<Self>) {
+        let folder = self.row.folder.clone();
+        let marker = self.row.id.to_string();
+        let look = async move {
+            if let Ok(Some(word)) = LastWord::read(&folder) {
+                return Found::LastWord(Box::new(word));
+            }
+            match Identity::read(&folder) {
+                Ok(Some(identity)) if sweep::is_alive(identity.keeper) => Found::Living(identity.secret),
+                identity => {
+                    sweep::sweep(identity.ok().flatten().as_ref(), &marker).await;
+                    // It may have said its last word while we looked.
+                    match LastWord::read(&folder) {
+                        Ok(Some(word)) => Found::LastWord(Box::new(word)),
+                        _ => Found::Gone,
+                    }
+                }
+            }
+        };
+        ctx.spawn(look.into_actor(self).map(|found, runtime, ctx| match found {
+            Found::LastWord(word) => runtime.hear_last_word(*word),
+            Found::Living(secret) => runtime.attach(secret, ctx),
+            Found::Gone => runtime.nothing_left(Loss::Swept),
+        }));
+    }
+}
+
+enum Found {
+    LastWord(Box<LastWord>),
+    Living(Vec<u8>),
+    Gone,
+}

@@ -1,0 +1,123 @@
+//! The end of a runtime: what the kernel said, then what has to be stored, then the folder, then this actor.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+use ostler_keeper::{Exit, Order as KeeperOrder, Process, folder, remove_leaf};
+use serde_json::json;
+
+use super::super::journal::Draft;
+use super::super::render;
+use super::super::session::RuntimeNews;
+use super::{Phase, Runtime, Ticket, exit_fact};
+use crate::contract::event::kinds;
+use crate::ledger::Change;
+use crate::machines::settlement::Loss;
+use crate::machines::task::Input;
+use crate::tree::ExitReason;
+
+/// The actor may go.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct LetGo;
+
+impl Runtime {
+    pub(super) fn exited(&mut self, exit: Exit) {
+        self.exit = Some(exit_fact(exit));
+        self.to_task(Input::Exited(exit_fact(exit)));
+        self.news(RuntimeNews::Exited);
+    }
+
+    pub(super) fn tree_emptied(&mut self) {
+        self.emptied = true;
+        self.live = None;
+        self.to_task(Input::Emptied);
+    }
+
+    /// Processes outlived SIGKILL. The keeper watches on, and so does the reaper; the task is told the truth.
+    pub(super) fn leaked(&mut self, left: &[Process]) {
+        let pids: Vec<i32> = left.iter().map(|process| process.pid).collect();
+        tracing::error!(runtime = %self.row.id, ?pids, "processes outlived SIGKILL's deadline");
+        let data = json!({ "runtime_id": self.row.id, "pids": pids });
+        let draft = Draft { events: vec![render::outside(kinds::RUNTIME_LEAKED, data)], ..Draft::default() };
+        self.dispatch(Default::default(), vec![Input::Lost(Loss::Leaked)], draft, 0);
+    }
+
+    /// Once everything of it is known and the task it served is stored, its row goes.
+    pub(super) fn finish_if_over(&mut self) {
+        let known = self.emptied && self.output_ended && self.task.is_none();
+        if !known || self.phase == Phase::Prepared || std::mem::replace(&mut self.gone, true) {
+            return;
+        }
+        self.phase = Phase::Over;
+        let stderr = String::from_utf8_lossy(self.stderr.make_contiguous()).into_owned();
+        let counts = self.adapter.as_ref().map(|adapter| adapter.counts()).unwrap_or_default();
+        let data = json!({
+            "runtime_id": self.row.id, "exit": self.exit, "tree_empty": true, "stderr": stderr, "frames": counts,
+        });
+        let draft = Draft {
+            events: vec![render::outside(kinds::RUNTIME_CLOSED, data)],
+            changes: vec![Change::RuntimeGone(self.row.id.clone())],
+            ..Draft::default()
+        };
+        self.store(draft, Ticket { gone: true, ..Ticket::default() });
+    }
+
+    /// Its row is gone: so is what it left on the disk.
+    pub(super) fn let_go(&mut self, ctx: &mut Context<Self>) {
+        self.keeper_order(KeeperOrder::Release);
+        if self.link.is_none() {
+            self.remove_folder(ctx);
+        }
+        self.news(RuntimeNews::Over);
+        self.guard.ends(ExitReason::Normal);
+        // The order to release is on its way; the connection ends with the keeper, and this actor with it.
+        ctx.run_later(Duration::from_secs(5), |_, ctx| ctx.stop());
+        if self.link.is_none() {
+            ctx.stop();
+        }
+    }
+
+    /// For a runtime whose keeper is gone: nobody else removes the folder and the leaf.
+    fn remove_folder(&self, ctx: &mut Context<Self>) {
+        let folder = self.row.folder.clone();
+        let remove = async move {
+            tokio::task::spawn_blocking(move || {
+                if let Ok(Some(identity)) = folder::Identity::read(&folder)
+                    && let Some(leaf) = identity.leaf
+                    && let Err(error) = remove_leaf(&leaf)
+                {
+                    tracing::warn!(%error, "a leaf is left to the next start");
+                }
+                if let Err(error) = folder::remove(&folder) {
+                    tracing::warn!(%error, "a runtime's folder is left to the next start");
+                }
+            })
+            .await
+        };
+        ctx.spawn(remove.into_actor(self).map(|_, _, _| ()));
+    }
+
+    /// The connection ended. After a release that is the end; before one, the keeper may be gone or only cut off.
+    pub(super) fn connection_lost(&mut self, ctx: &mut Context<Self>) {
+        if self.gone || self.phase == Phase::Over {
+            self.link = None;
+            if self.gone {
+                ctx.stop();
+            }
+            return;
+        }
+        tracing::warn!(runtime = %self.row.id, "the connection to the keeper broke");
+        self.link = None;
+        self.reattach(ctx);
+    }
+}
+
+impl Handler<LetGo> for Runtime {
+    type Result = ();
+
+    fn handle(&mut self, _: LetGo, ctx: &mut Self::Context) {
+        self.guard.ends(ExitReason::Normal);
+        ctx.stop();
+    }
+}

@@ -1,0 +1,382 @@
+//! One keeper, or what a gone one left: bytes become facts, and what the adapter says goes out once it is durable.
+//!
+//! A runtime is started fresh, adopted from a living keeper, or collected from a folder without one. In all three the
+//! same bytes pass the same framer and the same adapter from the committed offset on, so a turn never notices which.
+
+mod adopt;
+mod end;
+mod open;
+mod orders;
+mod output;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use ostler_keeper::folder::LastWord;
+use ostler_keeper::{Exit, Report, Stream};
+
+use super::guard::ExitGuard;
+use super::journal::{Draft, Store, Stored};
+use super::opens::{LivePermit, StartPermit};
+use super::session::{RuntimeNews, Session, SessionChild};
+use super::system::Env;
+use super::task::{Facts, Task};
+use crate::adapter::{Adapter, Answer, Fact, MAX_SNAPSHOT, Told};
+use crate::contract::{Delegation, ExitFact, InteractionId, InteractionResponse, NativeId, SessionSpec, TaskId};
+use crate::framer::Framer;
+use crate::harness::{Harness, Plan};
+use crate::keeper::Link;
+use crate::ledger::{Change, NativeSession, OutboxItem, RuntimeRow, RuntimeState};
+use crate::machines::settlement::Loss;
+use crate::machines::task::{Input, StopMode, Stray};
+
+/// The newest bytes of standard error that are kept for diagnosis.
+const STDERR_TAIL: usize = 4096;
+
+/// What has to happen once something is durable.
+#[derive(Debug, Default)]
+pub(super) struct Ticket {
+    /// Room to give back to the window.
+    give: usize,
+    /// Output before this is safe.
+    ack: Option<u64>,
+    /// Messages up to this number may go out.
+    send: u64,
+    /// The runtime is over, and its row is gone.
+    gone: bool,
+}
+
+/// Something is durable, or it was refused.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Durable {
+    pub(super) ticket: Ticket,
+    pub(super) stored: Stored,
+}
+
+/// Work is delegated.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Submit {
+    pub(super) task: TaskId,
+    pub(super) delegation: Delegation,
+    pub(super) draft: Draft,
+}
+
+/// What a task or a session orders.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) enum Order {
+    /// Start, if the program serves a session.
+    Start,
+    /// Interrupt the running task.
+    Interrupt,
+    /// Answer a request.
+    Respond(InteractionId, InteractionResponse),
+    /// Name the task's processes outside the agent's session.
+    ListStrays,
+    /// End one of them.
+    EndStray(Stray),
+    /// Stop the tree.
+    Stop(StopMode),
+    /// The task that was served is settled and stored.
+    TaskOver,
+}
+
+/// The task it works for.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Serve {
+    pub(super) task: Addr<Task>,
+    /// Processes that started before this are not the task's, in ticks since boot.
+    pub(super) since: u64,
+}
+
+/// Where a runtime comes from.
+pub(super) enum Origin {
+    /// It is to be started.
+    Fresh { plan: Box<Plan>, resume: Option<NativeId>, live: LivePermit, start: StartPermit },
+    /// Its keeper lives.
+    Living { state: RuntimeState, outbox: Vec<OutboxItem>, secret: Vec<u8> },
+    /// Its keeper has said its last word.
+    LastWord { state: RuntimeState, word: Box<LastWord> },
+    /// Its keeper is gone without a word, and what it left was ended.
+    Gone { state: RuntimeState, loss: Loss },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Its row is not stored yet.
+    Prepared,
+    /// Its row is being stored, or its keeper started.
+    Opening,
+    /// The agent runs.
+    Running,
+    /// Everything is over but what has to be stored.
+    Over,
+}
+
+/// The actor of one runtime.
+pub(super) struct Runtime {
+    env: Arc<Env>,
+    harness: Arc<Harness>,
+    spec: SessionSpec,
+    row: RuntimeRow,
+    session: Addr<Session>,
+    own: Option<Addr<Self>>,
+    task: Option<Addr<Task>>,
+    task_since: u64,
+    origin: Option<Origin>,
+    phase: Phase,
+    adapter: Option<Box<dyn Adapter>>,
+    framer: Framer,
+    /// What of the adapter, the offset and the messages is in the ledger, or on its way there.
+    stored_snapshot: Vec<u8>,
+    stored_offset: (u64, bool),
+    next_message: u64,
+    /// Messages that are durable or becoming so, and not yet confirmed by the keeper.
+    outbox: VecDeque<OutboxItem>,
+    durable_messages: u64,
+    sent_messages: u64,
+    confirmed_messages: u64,
+    /// Output before this was acknowledged to the keeper.
+    acknowledged: u64,
+    link: Option<Link>,
+    leader: Option<(i32, u64)>,
+    exit: Option<ExitFact>,
+    emptied: bool,
+    output_ended: bool,
+    /// Its row is gone, or going.
+    gone: bool,
+    stop: Option<StopMode>,
+    endings: HashMap<u64, Stray>,
+    next_number: u64,
+    stderr: VecDeque<u8>,
+    live: Option<LivePermit>,
+    start: Option<StartPermit>,
+    guard: ExitGuard<SessionChild>,
+}
+
+/// What a runtime's actor begins with.
+pub(super) struct Begin {
+    pub(super) env: Arc<Env>,
+    pub(super) harness: Arc<Harness>,
+    pub(super) spec: SessionSpec,
+    pub(super) row: RuntimeRow,
+    pub(super) session: Addr<Session>,
+    pub(super) origin: Origin,
+    /// The task it works for, and since when processes are that task's, where that is known already.
+    pub(super) task: Option<(Addr<Task>, u64)>,
+    pub(super) guard: ExitGuard<SessionChild>,
+}
+
+impl Runtime {
+    pub(super) fn new(begin: Begin) -> Self {
+        let Begin { env, harness, spec, row, session, origin, task, guard } = begin;
+        let (task, task_since) = task.map_or((None, 0), |(task, since)| (Some(task), since));
+        let framer = Framer::new(harness.frame_cap, env.frames.clone(), 0, false);
+        Self {
+            env,
+            harness,
+            spec,
+            row,
+            session,
+            own: None,
+            task,
+            task_since,
+            origin: Some(origin),
+            phase: Phase::Prepared,
+            adapter: None,
+            framer,
+            stored_snapshot: Vec::new(),
+            stored_offset: (0, false),
+            next_message: 1,
+            outbox: VecDeque::new(),
+            durable_messages: 0,
+            sent_messages: 0,
+            confirmed_messages: 0,
+            acknowledged: 0,
+            link: None,
+            leader: None,
+            exit: None,
+            emptied: false,
+            output_ended: false,
+            gone: false,
+            stop: None,
+            endings: HashMap::new(),
+            next_number: 1,
+            stderr: VecDeque::new(),
+            live: None,
+            start: None,
+            guard,
+        }
+    }
+
+    /// Tells the adapter something, and stores what follows together with this draft.
+    fn tell(&mut self, told: Told<'_>, draft: Draft) {
+        let mut answer = Answer::default();
+        if let Some(adapter) = &mut self.adapter {
+            adapter.tell(told, &mut answer);
+        }
+        self.dispatch(answer, Vec::new(), draft, 0);
+    }
+
+    /// Facts go to the task, and with them everything that has to be stored in the same transaction.
+    fn dispatch(&mut self, answer: Answer, then: Vec<Input>, mut draft: Draft, give: usize) {
+        let facts = self.own_facts(answer.facts, &mut draft);
+        for message in answer.messages {
+            let item = OutboxItem { number: self.next_message, bytes: message.bytes, then: message.then };
+            self.next_message += 1;
+            draft.changes.push(Change::Outbox { runtime: self.row.id.clone(), item: item.clone() });
+            self.outbox.push_back(item);
+        }
+        self.changes(&mut draft);
+        let ticket = Ticket { give, ack: Some(self.stored_offset.0), send: self.next_message - 1, gone: false };
+        if facts.is_empty() && then.is_empty() && draft.is_empty() {
+            return self.settle_ticket(&ticket);
+        }
+        match &self.task {
+            Some(task) => task.do_send(Facts { facts, then, draft, ticket }),
+            None => self.store(draft, ticket),
+        }
+    }
+
+    /// What the ledger does not know yet of offset and snapshot.
+    fn changes(&mut self, draft: &mut Draft) {
+        if self.phase == Phase::Prepared {
+            return;
+        }
+        let snapshot = self.adapter.as_ref().map(|adapter| adapter.snapshot()).unwrap_or_default();
+        if snapshot.len() > MAX_SNAPSHOT {
+            tracing::error!(runtime = %self.row.id, bytes = snapshot.len(), "the adapter's snapshot is too large");
+        } else if snapshot != self.stored_snapshot {
+            self.stored_snapshot.clone_from(&snapshot);
+            draft.changes.push(Change::Snapshot { runtime: self.row.id.clone(), bytes: snapshot });
+        }
+        let (offset, discarding) = self.framer.committed();
+        if (offset, discarding) != self.stored_offset {
+            self.stored_offset = (offset, discarding);
+            draft.changes.push(Change::Offset { runtime: self.row.id.clone(), offset, discarding });
+        }
+    }
+
+    /// Facts about the runtime itself go to the session; the rest is the task's.
+    fn own_facts(&mut self, facts: Vec<Fact>, draft: &mut Draft) -> Vec<Fact> {
+        let mut others = Vec::new();
+        for fact in facts {
+            match fact {
+                Fact::Ready => {
+                    self.start = None;
+                    self.news(RuntimeNews::Ready);
+                }
+                Fact::NotReady { message } => self.news(RuntimeNews::NotReady(message)),
+                Fact::NativeSession { id, stored } => {
+                    let native = NativeSession { id, resumable: stored };
+                    let session = self.row.session.clone();
+                    draft.changes.push(Change::Native { session, native: native.clone() });
+                    self.news(RuntimeNews::Native(native));
+                }
+                other => others.push(other),
+            }
+        }
+        others
+    }
+
+    fn store(&self, draft: Draft, ticket: Ticket) {
+        let own = self.own.clone();
+        let then: super::journal::Then = Box::new(move |stored| {
+            if let Some(runtime) = own {
+                runtime.do_send(Durable { ticket, stored });
+            }
+        });
+        self.env.journal.do_send(Store { session: self.row.session.clone(), draft, then: Some(then) });
+    }
+
+    fn news(&self, news: RuntimeNews) {
+        // A handful over a runtime's life: bounded.
+        self.session.do_send(super::session::FromRuntime { runtime: self.row.id.clone(), news });
+    }
+
+    fn to_task(&self, input: Input) {
+        if let Some(task) = &self.task {
+            task.do_send(super::task::Step(input));
+        }
+    }
+}
+
+impl Actor for Runtime {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.own = Some(ctx.address());
+        match self.origin.take() {
+            fresh @ Some(Origin::Fresh { .. }) => self.origin = fresh,
+            Some(origin) => self.resume(origin, ctx),
+            None => {}
+        }
+    }
+}
+
+impl StreamHandler<Report> for Runtime {
+    fn handle(&mut self, report: Report, ctx: &mut Self::Context) {
+        match report {
+            Report::Output { stream: Stream::Stdout, bytes, .. } => self.output(&bytes),
+            Report::Output { stream: Stream::Stderr, bytes, .. } => self.error_output(&bytes),
+            Report::OutputEnd { stream: Stream::Stdout, .. } => self.output_end(),
+            Report::OutputEnd { .. } => {}
+            Report::Opened { pid, start, .. } => self.opened(pid, start),
+            Report::OpenFailed { step, errno, text } => self.open_failed(step, errno, &text, ctx),
+            Report::InputState(state) => self.input_state(state),
+            Report::Exited(exit) => self.exited(exit),
+            Report::Emptied(_) => self.tree_emptied(),
+            Report::Leaked(left) => self.leaked(&left),
+            Report::Listing { processes, .. } => self.listed(processes),
+            Report::Ended { number, result } => self.stray_ended(number, result),
+            Report::Refused { kind, code, text } => {
+                tracing::warn!(runtime = %self.row.id, kind, %code, text, "the keeper refused an order");
+            }
+            _ => {}
+        }
+        self.finish_if_over();
+    }
+
+    fn finished(&mut self, ctx: &mut Self::Context) {
+        self.connection_lost(ctx);
+    }
+}
+
+impl Handler<Durable> for Runtime {
+    type Result = ();
+
+    fn handle(&mut self, durable: Durable, ctx: &mut Self::Context) {
+        if let Err(error) = durable.stored {
+            tracing::error!(runtime = %self.row.id, %error, "the runtime's facts cannot be stored; it is let go");
+            return ctx.stop();
+        }
+        self.settle_ticket(&durable.ticket);
+        if self.phase == Phase::Opening && self.link.is_none() && matches!(self.origin, Some(Origin::Fresh { .. })) {
+            self.spawn_keeper(ctx);
+        }
+        if durable.ticket.gone {
+            self.let_go(ctx);
+        }
+        self.finish_if_over();
+    }
+}
+
+impl Handler<Serve> for Runtime {
+    type Result = ();
+
+    fn handle(&mut self, serve: Serve, _: &mut Self::Context) {
+        (self.task, self.task_since) = (Some(serve.task), serve.since);
+    }
+}
+
+fn exit_fact(exit: Exit) -> ExitFact {
+    match exit {
+        Exit::Code(code) => ExitFact::Code { code },
+        Exit::Signal { signal, core } => ExitFact::Signal { signal, core },
+        _ => ExitFact::Signal { signal: 0, core: false },
+    }
+}

@@ -1,0 +1,62 @@
+//! Strays and stops.
+
+use ostler_keeper::{EndResult, Order as KeeperOrder, Process};
+
+use super::{Phase, Runtime};
+use crate::machines::task::{Input, StopMode, Stray, StrayEnd};
+
+impl Runtime {
+    pub(super) fn list_strays(&mut self) {
+        if self.link.is_none() || self.phase == Phase::Over {
+            return self.to_task(Input::Strays(Vec::new()));
+        }
+        self.next_number += 1;
+        self.keeper_order(KeeperOrder::List { number: self.next_number });
+    }
+
+    /// Born in the task, in a session other than the leader's, and none of the agent's own helpers.
+    pub(super) fn listed(&mut self, processes: Vec<Process>) {
+        let leader = self.leader.map(|(pid, _)| pid);
+        let is_stray = |process: &Process| {
+            Some(process.sid) != leader && process.start >= self.task_since && !self.harness.is_helper(&process.command)
+        };
+        let strays = processes.into_iter().filter(is_stray);
+        let stray = |process: Process| Stray { pid: process.pid, start: process.start, command: process.command };
+        self.to_task(Input::Strays(strays.map(stray).collect()));
+    }
+
+    pub(super) fn end_stray(&mut self, stray: Stray) {
+        self.next_number += 1;
+        let (number, grace) = (self.next_number, self.harness.deadlines.stray);
+        let (pid, start) = (stray.pid, stray.start);
+        self.endings.insert(number, stray);
+        self.keeper_order(KeeperOrder::End { number, pid, start, grace_ms: grace.as_millis() as u64 });
+    }
+
+    pub(super) fn stray_ended(&mut self, number: u64, result: EndResult) {
+        if let Some(stray) = self.endings.remove(&number) {
+            let end = if result == EndResult::Alive { StrayEnd::Alive } else { StrayEnd::Gone };
+            self.to_task(Input::StrayEnded(stray, end));
+        }
+    }
+
+    /// Remembered, so that a stop meets a start that is still under way.
+    pub(super) fn order_stop(&mut self, mode: StopMode) {
+        self.stop = Some(mode);
+        match self.phase {
+            Phase::Running => self.keeper_order(KeeperOrder::Stop(self.ladder(mode))),
+            Phase::Prepared => self.never_started(),
+            Phase::Opening | Phase::Over => {}
+        }
+    }
+
+    /// Stopped before anything was stored of it.
+    fn never_started(&mut self) {
+        self.phase = Phase::Over;
+        (self.live, self.start) = (None, None);
+        self.news(super::super::session::RuntimeNews::Over);
+        if let Some(own) = self.own.clone() {
+            own.do_send(super::end::LetGo);
+        }
+    }
+}

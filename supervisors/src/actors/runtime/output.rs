@@ -1,0 +1,93 @@
+//! Bytes in, facts out; and messages out once they are durable.
+
+use ostler_keeper::{InputState, Order as KeeperOrder, Stream};
+
+use super::super::journal::Draft;
+use super::{Runtime, STDERR_TAIL, Ticket};
+use crate::adapter::{Answer, Told};
+use crate::ledger::{Change, OutboxThen};
+use crate::machines::task::Input;
+
+/// Messages on their way to the keeper at once.
+const IN_FLIGHT: u64 = 16;
+
+impl Runtime {
+    pub(super) fn output(&mut self, bytes: &[u8]) {
+        let Self { framer, adapter, .. } = self;
+        let mut answer = Answer::default();
+        if let Some(adapter) = adapter {
+            framer.push(bytes, |frame| adapter.tell(Told::Frame(frame), &mut answer));
+        }
+        self.dispatch(answer, vec![Input::OutputSeen], Draft::default(), bytes.len());
+    }
+
+    pub(super) fn output_end(&mut self) {
+        if std::mem::replace(&mut self.output_ended, true) {
+            return;
+        }
+        let Self { framer, adapter, .. } = self;
+        let mut answer = Answer::default();
+        if let Some(adapter) = adapter {
+            framer.finish(|frame| adapter.tell(Told::Frame(frame), &mut answer));
+            adapter.tell(Told::OutputEnded, &mut answer);
+        }
+        self.dispatch(answer, vec![Input::OutputEnded], Draft::default(), 0);
+    }
+
+    pub(super) fn error_output(&mut self, bytes: &[u8]) {
+        self.stderr.extend(bytes);
+        let excess = self.stderr.len().saturating_sub(STDERR_TAIL);
+        self.stderr.drain(..excess);
+        if let Some(link) = &self.link {
+            link.window.give(bytes.len());
+        }
+    }
+
+    /// What waited for a commit: room, an acknowledgement, messages.
+    pub(super) fn settle_ticket(&mut self, ticket: &Ticket) {
+        self.durable_messages = self.durable_messages.max(ticket.send);
+        if let Some(link) = &self.link {
+            link.window.give(ticket.give);
+        }
+        if let Some(offset) = ticket.ack.filter(|offset| *offset > self.acknowledged) {
+            self.acknowledged = offset;
+            self.keeper_order(KeeperOrder::Ack { stream: Stream::Stdout, offset });
+        }
+        self.send_messages();
+    }
+
+    /// Sends what is durable, in order, a few at a time.
+    pub(super) fn send_messages(&mut self) {
+        if self.link.is_none() || self.leader.is_none() {
+            return;
+        }
+        let most = self.durable_messages.min(self.confirmed_messages + IN_FLIGHT);
+        let due: Vec<_> = self
+            .outbox
+            .iter()
+            .filter(|item| item.number > self.sent_messages && item.number <= most)
+            .cloned()
+            .collect();
+        for item in due {
+            self.sent_messages = item.number;
+            self.keeper_order(KeeperOrder::Input { number: item.number, bytes: item.bytes });
+            if item.then == OutboxThen::EndOfInput {
+                self.keeper_order(KeeperOrder::CloseInput);
+            }
+        }
+    }
+
+    /// The keeper has these messages for certain: they need not be kept.
+    pub(super) fn input_state(&mut self, state: InputState) {
+        if state.accepted > self.confirmed_messages {
+            self.confirmed_messages = state.accepted;
+            self.outbox.retain(|item| item.number > state.accepted);
+            let change = Change::OutboxConfirmed { runtime: self.row.id.clone(), number: state.accepted };
+            self.dispatch(Answer::default(), Vec::new(), Draft { changes: vec![change], ..Draft::default() }, 0);
+        } else if state.accepted < self.sent_messages && state.pending == 0 {
+            // A message did not fit beside what is written by now.
+            self.sent_messages = state.accepted;
+        }
+        self.send_messages();
+    }
+}

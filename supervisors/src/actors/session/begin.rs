@@ -1,0 +1,201 @@
+//! A session as it is found: new, or with a task and a runtime to go on with.
+
+use actix::prelude::*;
+
+use super::super::render;
+use super::super::runtime::{Begin as RuntimeBegin, Origin, Runtime, Serve};
+use super::super::system::Env;
+use super::super::task::{Begin as TaskBegin, Step, Task, Use};
+use super::{ActiveRuntime, ActiveTask, ContextMachine, RuntimeState, Session, SessionChild};
+use crate::actors::guard::ExitGuard;
+use crate::adapter::Fact;
+use crate::clock;
+use crate::contract::{CancelCause, Event, Position, RuntimeId};
+use crate::ledger::{InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState};
+use crate::machines::settlement::Loss;
+use crate::machines::task::{Input, Task as Machine};
+
+/// A session as the ledger and the folders have it.
+pub(in crate::actors) struct Found {
+    pub(in crate::actors) row: SessionRow,
+    pub(in crate::actors) last: Option<TaskRow>,
+    pub(in crate::actors) events: Vec<Event>,
+    pub(in crate::actors) asked: Vec<Fact>,
+    pub(in crate::actors) runtime: Option<FoundRuntime>,
+    pub(in crate::actors) load: Load,
+}
+
+/// A runtime that was found, and where it stands.
+pub(in crate::actors) struct FoundRuntime {
+    pub(in crate::actors) row: RuntimeRow,
+    pub(in crate::actors) origin: Origin,
+}
+
+/// Why a session is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::actors) enum Load {
+    /// Somebody asks for it; what waits in it waits.
+    Asked,
+    /// To go on with what an owner of the same kind left.
+    GoOn,
+    /// To end what an owner left that will not come back.
+    Collect,
+}
+
+impl Found {
+    /// Reads what the ledger has of a session; the runtime is found elsewhere.
+    pub(in crate::actors) async fn read(
+        env: &Env,
+        row: SessionRow,
+        runtime: Option<FoundRuntime>,
+        load: Load,
+    ) -> Result<Self, LedgerError> {
+        let last = env.ledger.tasks(Some(&row.id)).await?.into_iter().next();
+        let unsettled = last.as_ref().filter(|task| task.state != TaskState::Settled);
+        let (mut events, mut asked) = (Vec::new(), Vec::new());
+        if let Some(task) = unsettled {
+            events = run_of(env, &row, task).await?;
+            let open = env.ledger.interactions(&task.id).await?.into_iter();
+            let open = open.filter(|interaction| interaction.state == InteractionState::Open);
+            asked = open.map(|interaction| Fact::Asked(interaction.request)).collect();
+        }
+        Ok(Self { row, last, events, asked, runtime, load })
+    }
+
+    pub(super) fn context(&self) -> ContextMachine {
+        use crate::ledger::SessionState;
+        if self.row.state == SessionState::Closed {
+            return ContextMachine::Closed;
+        }
+        match &self.last {
+            Some(task) if task.state != TaskState::Settled => ContextMachine::Busy(task.id.clone()),
+            Some(task) => match &task.outcome {
+                Some(outcome) => ContextMachine::after(task.id.clone(), outcome, self.row.native.as_ref()),
+                None => ContextMachine::Idle,
+            },
+            None => ContextMachine::Idle,
+        }
+    }
+}
+
+/// The events of a task's run.
+async fn run_of(env: &Env, row: &SessionRow, task: &TaskRow) -> Result<Vec<Event>, LedgerError> {
+    let (mut events, mut next) = (Vec::new(), Position(1));
+    loop {
+        let step = env.ledger.read(&row.id, next, 1024).await?;
+        let Some(last) = step.last() else { return Ok(events) };
+        next = last.position.next();
+        events.extend(step.into_iter().filter(|event| event.run.as_ref().is_some_and(|(run, _)| *run == task.id)));
+    }
+}
+
+impl Session {
+    pub(super) fn take_up(&mut self, found: Found, ctx: &mut Context<Self>) {
+        let Found { last, events, asked, runtime, load, .. } = found;
+        let unsettled = last.filter(|task| task.state != TaskState::Settled);
+        let has_runtime = runtime.is_some();
+        if let Some(row) = unsettled {
+            self.take_up_task(row, &events, asked, ctx);
+        }
+        if let Some(runtime) = runtime {
+            self.start_runtime(runtime.row, runtime.origin, ctx);
+            self.connect_task();
+        }
+        if self.task.is_some() && !has_runtime {
+            self.without_runtime(load, ctx);
+        } else if load == Load::Collect {
+            self.end_leftovers(ctx);
+        }
+        self.request_cancel_again();
+    }
+
+    fn take_up_task(&mut self, row: TaskRow, events: &[Event], asked: Vec<Fact>, ctx: &mut Context<Self>) {
+        let Some(harness) = self.harness.clone() else { return };
+        let policy = harness.task_policy(self.env.strays);
+        let facts = render::facts_of(events, &row.id).into_iter().chain(asked);
+        let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout).restored(&row, facts);
+        let sequence = events.iter().filter_map(|event| event.run.as_ref()).map(|(_, sequence)| *sequence).max();
+        self.start_task_actor(row, machine, sequence.unwrap_or(0), ctx);
+    }
+
+    /// An unsettled task without a runtime: it never got one, or the runtime is lost.
+    fn without_runtime(&mut self, load: Load, ctx: &mut Context<Self>) {
+        let Some(task) = &self.task else { return };
+        match (self.task_was_submitted, load) {
+            (true, _) => task.actor.do_send(Step(Input::Lost(Loss::Swept))),
+            (false, Load::Collect) => task.actor.do_send(Step(Input::Cancel(CancelCause::ConsumerCancelled))),
+            (false, _) => self.admit(ctx),
+        }
+    }
+
+    pub(super) fn start_task_actor(&mut self, row: TaskRow, machine: Machine, sequence: u64, ctx: &mut Context<Self>) {
+        self.task_was_submitted = machine.was_submitted();
+        self.task_created_ms = row.created_ms;
+        self.task_cancel = row.cancel;
+        let id = row.id.clone();
+        let begin = TaskBegin {
+            env: self.env.clone(),
+            harness: self.row.harness.clone(),
+            session: ctx.address(),
+            machine,
+            row,
+            sequence,
+            guard: ExitGuard::new(ctx.address().recipient(), SessionChild::Task(id.clone())),
+        };
+        let actor = Task::new(begin).start();
+        self.task = Some(ActiveTask { id, actor, waiters: Vec::new() });
+    }
+
+    pub(super) fn start_runtime(&mut self, row: RuntimeRow, origin: Origin, ctx: &mut Context<Self>) {
+        let Some(harness) = self.harness.clone() else { return };
+        let id = row.id.clone();
+        let begin = RuntimeBegin {
+            env: self.env.clone(),
+            harness,
+            spec: self.row.spec.clone(),
+            row,
+            session: ctx.address(),
+            origin,
+            guard: ExitGuard::new(ctx.address().recipient(), SessionChild::Runtime(id.clone())),
+            task: self.task.as_ref().map(|task| (task.actor.clone(), self.task_since())),
+        };
+        let actor = Runtime::new(begin).start();
+        self.runtime = Some(ActiveRuntime { id, actor, state: RuntimeState::Starting, ready_timer: None });
+    }
+
+    /// The task and the runtime learn of each other.
+    pub(super) fn connect_task(&mut self) {
+        if let (Some(task), Some(runtime)) = (&self.task, &self.runtime) {
+            task.actor.do_send(Use(runtime.actor.clone()));
+            runtime.actor.do_send(Serve { task: task.actor.clone(), since: self.task_since() });
+        }
+    }
+
+    /// Processes younger than this are the task's, in ticks since boot.
+    fn task_since(&self) -> u64 {
+        let age = clock::wall_ms().saturating_sub(self.task_created_ms);
+        let since = std::time::Duration::from_millis(clock::now().0.saturating_sub(age));
+        ostler_keeper::tree::ticks(since)
+    }
+
+    /// Recovery never restarts what somebody cancelled.
+    fn request_cancel_again(&self) {
+        if let (Some(task), Some(cause)) = (&self.task, self.task_cancel) {
+            task.actor.do_send(Step(Input::Cancel(cause)));
+        }
+    }
+
+    pub(super) fn runtime_row(&self) -> RuntimeRow {
+        let id = RuntimeId::generate(clock::wall_ms());
+        RuntimeRow {
+            folder: self.env.runs.join(clock::boot_id()).join(id.as_str()),
+            id,
+            session: self.row.id.clone(),
+            harness: self.row.harness.clone(),
+            owner: self.env.owner.clone(),
+            boot: clock::boot_id().to_owned(),
+            submits: None,
+            created_ms: clock::wall_ms(),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! One logical context: claims, starts, serialises, blocks, closes.
+
+mod begin;
+mod close;
+mod news;
+mod tasks;
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use super::guard::{ChildExited, ExitGuard};
+use super::opens::QueueFull;
+use super::runtime::Runtime;
+use super::system::Env;
+use super::task::Task;
+use crate::contract::{CancelCause, Delegation, InteractionId, InteractionResponse, RuntimeId, SessionId, TaskId};
+use crate::harness::{Harness, HarnessError};
+use crate::ledger::{LedgerError, NativeSession, SessionRow, TaskRow};
+use crate::machines::close::Close;
+use crate::machines::context::{Context as ContextMachine, ContextError};
+
+pub(super) use begin::{Found, FoundRuntime, Load};
+
+/// Why a session does not do what it is asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Its context takes no task.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// No harness of that name, or it fails all the time.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    /// Too much waits already.
+    #[error(transparent)]
+    Full(#[from] QueueFull),
+    /// There is no such session.
+    #[error("session {0} is not known; `ostler session list` shows those that are")]
+    UnknownSession(SessionId),
+    /// There is no such task.
+    #[error("task {0} is not known; `ostler task list` shows those that are")]
+    UnknownTask(TaskId),
+    /// Another live process has the session.
+    #[error("session {session} belongs to another running Ostler ({owner}); use it through that one")]
+    Foreign {
+        /// The session.
+        session: SessionId,
+        /// Its owner.
+        owner: String,
+    },
+    /// The ledger takes nothing new.
+    #[error("nothing new is accepted: {0}")]
+    Stalled(String),
+    /// Ostler is shutting down.
+    #[error("nothing new is accepted: Ostler is shutting down")]
+    Draining,
+    /// The ledger cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// An actor ended while it was asked; its supervisor restarts it.
+    #[error("the session's supervisor was interrupted; try again")]
+    Interrupted,
+}
+
+/// How an answer to an interaction went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TaskAnswer {
+    /// The agent took it.
+    Accepted,
+    /// It is proven undelivered, and may be given again.
+    NotDelivered,
+    /// Nobody knows whether it was taken; it cannot be given again.
+    Unconfirmed,
+    /// There is no such open request, or the answer does not fit it.
+    Refused,
+}
+
+/// Whom a session supervises.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum SessionChild {
+    Task(TaskId),
+    Runtime(RuntimeId),
+}
+
+/// What a runtime has to say about itself.
+#[derive(Debug)]
+pub(super) enum RuntimeNews {
+    Ready,
+    NotReady(String),
+    NotStarted,
+    Native(NativeSession),
+    Adopted,
+    Exited,
+    Over,
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct FromRuntime {
+    pub(super) runtime: RuntimeId,
+    pub(super) news: RuntimeNews,
+}
+
+/// A task has its verdict, and it is stored.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct TaskSettled {
+    pub(super) row: Box<TaskRow>,
+}
+
+/// Delegates work; answers once the task's row is committed.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct StartTask {
+    pub(super) delegation: Delegation,
+    pub(super) reply: oneshot::Sender<Result<TaskId, SessionError>>,
+}
+
+/// Waits for a verdict.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Wait {
+    pub(super) task: TaskId,
+    pub(super) reply: oneshot::Sender<Result<TaskRow, SessionError>>,
+}
+
+/// Cancels a task; answers once the request is in force.
+#[derive(Message)]
+#[rtype(result = "Result<(), SessionError>")]
+pub(super) struct CancelTask {
+    pub(super) task: TaskId,
+    pub(super) cause: CancelCause,
+}
+
+/// Answers a request of a task.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Answer {
+    pub(super) task: TaskId,
+    pub(super) interaction: InteractionId,
+    pub(super) response: InteractionResponse,
+    pub(super) reply: oneshot::Sender<TaskAnswer>,
+}
+
+/// Ends everything of the session; answers when the kernel has confirmed it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct CloseSession {
+    pub(super) mode: CloseMode,
+    pub(super) reply: oneshot::Sender<()>,
+}
+
+/// What a close is to the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CloseMode {
+    /// The session takes no further task, ever.
+    Session,
+    /// Its runtime ends; the session can be used again later.
+    Runtime(CancelCause),
+}
+
+/// What a session is doing now.
+#[derive(Message)]
+#[rtype(result = "super::sessions::TreeRow")]
+pub(super) struct Describe;
+
+struct ActiveTask {
+    id: TaskId,
+    actor: Addr<Task>,
+    waiters: Vec<oneshot::Sender<Result<TaskRow, SessionError>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RuntimeState {
+    Starting,
+    Ready,
+    Ending,
+}
+
+struct ActiveRuntime {
+    id: RuntimeId,
+    actor: Addr<Runtime>,
+    state: RuntimeState,
+    ready_timer: Option<SpawnHandle>,
+}
+
+/// The actor of one session.
+pub(super) struct Session {
+    env: Arc<Env>,
+    row: SessionRow,
+    harness: Option<Arc<Harness>>,
+    context: ContextMachine,
+    task: Option<ActiveTask>,
+    /// Whether the active task was submitted when it was taken up; a fresh one is not.
+    task_was_submitted: bool,
+    /// Who had requested its cancel before it was taken up.
+    task_cancel: Option<CancelCause>,
+    task_created_ms: u64,
+    /// What the program is started with, where the program is the task.
+    task_request: Option<(TaskId, Delegation)>,
+    runtime: Option<ActiveRuntime>,
+    found: Option<Found>,
+    close: Close<u64>,
+    closers: Vec<(u64, oneshot::Sender<()>)>,
+    next_closer: u64,
+    _guard: ExitGuard<SessionId>,
+}
+
+impl Session {
+    pub(super) fn new(env: Arc<Env>, found: Found, guard: ExitGuard<SessionId>) -> Self {
+        Self {
+            harness: env.harness(&found.row.harness),
+            env,
+            row: found.row.clone(),
+            context: found.context(),
+            task: None,
+            task_was_submitted: false,
+            task_cancel: None,
+            task_created_ms: 0,
+            task_request: None,
+            runtime: None,
+            found: Some(found),
+            close: Close::Open,
+            closers: Vec::new(),
+            next_closer: 0,
+            _guard: guard,
+        }
+    }
+}
+
+impl Actor for Session {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if let Some(found) = self.found.take() {
+            self.take_up(found, ctx);
+        }
+    }
+}
+
+impl Handler<ChildExited<SessionChild>> for Session {
+    type Result = ();
+
+    fn handle(&mut self, exited: ChildExited<SessionChild>, ctx: &mut Self::Context) {
+        if exited.reason.is_orderly() {
+            return;
+        }
+        // Neither is ever restarted alone: what they knew is in the ledger, and the session is rebuilt from it.
+        tracing::error!(session = %self.row.id, child = ?exited.key, reason = ?exited.reason, "a child ended unexpectedly");
+        ctx.stop();
+    }
+}
+
+impl Handler<Describe> for Session {
+    type Result = MessageResult<Describe>;
+
+    fn handle(&mut self, _: Describe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(super::sessions::TreeRow {
+            session: self.row.id.clone(),
+            harness: self.row.harness.clone(),
+            task: self.task.as_ref().map(|task| task.id.clone()),
+            runtime: self.runtime.as_ref().map(|runtime| runtime.id.clone()),
+            folder: None,
+            state: match (&self.task, &self.runtime) {
+                (Some(_), _) => "busy",
+                (None, Some(_)) => "idle",
+                (None, None) => "hibernated",
+            },
+        })
+    }
+}

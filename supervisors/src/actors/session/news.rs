@@ -1,0 +1,85 @@
+//! What runtimes and tasks tell their session.
+
+use actix::prelude::*;
+
+use super::super::runtime::Order;
+use super::super::task::LetGo;
+use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskSettled};
+use crate::contract::Verdict;
+use crate::machines::context::blocking;
+use crate::machines::task::{Input, StopMode};
+
+impl Handler<FromRuntime> for Session {
+    type Result = ();
+
+    fn handle(&mut self, from: FromRuntime, ctx: &mut Self::Context) {
+        // What a departing runtime still says can neither feed nor disconnect its successor.
+        if self.runtime.as_ref().is_none_or(|runtime| runtime.id != from.runtime) {
+            return;
+        }
+        match from.news {
+            RuntimeNews::Ready => self.runtime_ready(ctx),
+            RuntimeNews::Adopted => self.set_runtime(RuntimeState::Ready, ctx),
+            RuntimeNews::NotReady(message) => self.runtime_not_ready(message, ctx),
+            RuntimeNews::NotStarted | RuntimeNews::Exited => self.set_runtime(RuntimeState::Ending, ctx),
+            RuntimeNews::Native(native) => self.row.native = Some(native),
+            RuntimeNews::Over => self.runtime_over(ctx),
+        }
+    }
+}
+
+impl Session {
+    fn set_runtime(&mut self, state: RuntimeState, ctx: &mut Context<Self>) {
+        if let Some(runtime) = &mut self.runtime {
+            runtime.state = state;
+            if let Some(timer) = runtime.ready_timer.take() {
+                ctx.cancel_future(timer);
+            }
+        }
+    }
+
+    fn runtime_ready(&mut self, ctx: &mut Context<Self>) {
+        self.set_runtime(RuntimeState::Ready, ctx);
+        self.to_task(Input::RuntimeReady);
+    }
+
+    fn runtime_not_ready(&mut self, message: String, ctx: &mut Context<Self>) {
+        self.set_runtime(RuntimeState::Ending, ctx);
+        self.to_task(Input::NotStarted(message));
+        if let Some(runtime) = &self.runtime {
+            runtime.actor.do_send(Order::Stop(StopMode::Ladder));
+        }
+    }
+
+    fn runtime_over(&mut self, ctx: &mut Context<Self>) {
+        self.runtime = None;
+        if self.task.is_some() && !self.task_was_submitted {
+            self.admit(ctx);
+        }
+        self.finish_close();
+    }
+}
+
+impl Handler<TaskSettled> for Session {
+    type Result = ();
+
+    fn handle(&mut self, settled: TaskSettled, _: &mut Self::Context) {
+        let Some(task) = self.task.take_if(|task| task.id == settled.row.id) else { return };
+        // The block is there before anybody is told.
+        let unresolved = settled.row.outcome.as_ref().and_then(|outcome| blocking(outcome, self.row.native.as_ref()));
+        self.context.settled(&task.id, unresolved);
+        for waiter in task.waiters {
+            let _gone = waiter.send(Ok((*settled.row).clone()));
+        }
+        if let Some(runtime) = &self.runtime {
+            runtime.actor.do_send(Order::TaskOver);
+            let lost = settled.row.outcome.is_some_and(|outcome| matches!(outcome.verdict, Verdict::Unresolved { .. }));
+            if lost {
+                // Nothing may go on acting on behalf of a task whose end is not known.
+                runtime.actor.do_send(Order::Stop(StopMode::Ladder));
+            }
+        }
+        task.actor.do_send(LetGo);
+        self.finish_close();
+    }
+}

@@ -1,0 +1,204 @@
+//! Every session of this process, spread over arbiters; one that fails is rebuilt from the ledger.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use super::guard::{ChildExited, ExitGuard};
+use super::root::Child;
+use super::session::{Describe, Found, Load, Session, SessionError};
+use super::system::Env;
+use crate::clock;
+use crate::contract::{HarnessId, RuntimeId, SessionId, TaskId};
+use crate::ledger::SessionRow;
+use crate::tree::{ChildSpec, Decision, Intensity, RestartType, Strategy, Supervisor};
+
+/// How often one session may be rebuilt before it is left alone.
+const RESTARTS: usize = 3;
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// One session as the tree shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TreeRow {
+    /// The session.
+    pub session: SessionId,
+    /// Its harness.
+    pub harness: HarnessId,
+    /// The task that runs in it.
+    pub task: Option<TaskId>,
+    /// Its runtime.
+    pub runtime: Option<RuntimeId>,
+    /// The runtime's folder.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
+    /// `busy`, `idle` with a warm runtime, or `hibernated` without one.
+    pub state: &'static str,
+}
+
+/// The actor of a session; it is loaded if it is not.
+#[derive(Message)]
+#[rtype(result = "Result<Addr<Session>, SessionError>")]
+pub(super) struct Find(pub(super) SessionId);
+
+/// Everybody who is loaded.
+#[derive(Message)]
+#[rtype(result = "Vec<Addr<Session>>")]
+pub(super) struct All;
+
+/// Takes up a session as it was found.
+#[derive(Message)]
+#[rtype(result = "Addr<Session>")]
+pub(super) struct TakeUp(pub(super) Box<Found>);
+
+/// The whole tree.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct DescribeAll(pub(super) oneshot::Sender<Vec<TreeRow>>);
+
+pub(super) struct Sessions {
+    env: Arc<Env>,
+    arbiters: Vec<Arbiter>,
+    actors: HashMap<SessionId, Addr<Session>>,
+    trees: HashMap<SessionId, Supervisor<()>>,
+    pub(super) guard: ExitGuard<Child>,
+}
+
+impl Sessions {
+    pub(super) fn new(env: Arc<Env>, guard: ExitGuard<Child>) -> Self {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        let arbiters = (0..count).map(|_| Arbiter::new()).collect();
+        Self { env, arbiters, actors: HashMap::new(), trees: HashMap::new(), guard }
+    }
+
+    fn start(&mut self, found: Found, own: Addr<Self>) -> Addr<Session> {
+        let id = found.row.id.clone();
+        let (env, guard) = (self.env.clone(), ExitGuard::new(own.recipient(), id.clone()));
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        let arbiter = &self.arbiters[hasher.finish() as usize % self.arbiters.len()];
+        let actor = Session::start_in_arbiter(&arbiter.handle(), move |_| Session::new(env, found, guard));
+        let tree = self.trees.entry(id.clone());
+        let tree = tree.or_insert_with(|| Supervisor::new(Strategy::OneForOne, Intensity::new(RESTARTS, PERIOD)));
+        tree.started(ChildSpec { key: (), restart: RestartType::Transient, shutdown: Duration::from_secs(5) });
+        self.actors.insert(id, actor.clone());
+        actor
+    }
+
+    fn load(&mut self, id: SessionId, load: Load) -> ResponseActFuture<Self, Result<Addr<Session>, SessionError>> {
+        let env = self.env.clone();
+        let read = async move {
+            let row = env.ledger.session(&id).await?.ok_or_else(|| SessionError::UnknownSession(id.clone()))?;
+            let row = env.claim(row).await?;
+            let runtime = super::reaper::found_runtime(&env, &row).await?;
+            Ok(Found::read(&env, row, runtime, load).await?)
+        };
+        Box::pin(read.into_actor(self).map(|found: Result<Found, SessionError>, sessions, ctx| {
+            let found = found?;
+            // Two may have asked at once: the first one's actor stands.
+            Ok(match sessions.actors.get(&found.row.id) {
+                Some(actor) if actor.connected() => actor.clone(),
+                _ => sessions.start(found, ctx.address()),
+            })
+        }))
+    }
+}
+
+impl Actor for Sessions {
+    type Context = Context<Self>;
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.arbiters.iter().for_each(|arbiter| {
+            arbiter.stop();
+        });
+    }
+}
+
+impl Handler<Find> for Sessions {
+    type Result = ResponseActFuture<Self, Result<Addr<Session>, SessionError>>;
+
+    fn handle(&mut self, find: Find, _: &mut Self::Context) -> Self::Result {
+        match self.actors.get(&find.0).filter(|actor| actor.connected()).cloned() {
+            Some(actor) => Box::pin(async { Ok(actor) }.into_actor(self)),
+            None => self.load(find.0, Load::Asked),
+        }
+    }
+}
+
+impl Handler<TakeUp> for Sessions {
+    type Result = MessageResult<TakeUp>;
+
+    fn handle(&mut self, take_up: TakeUp, ctx: &mut Self::Context) -> Self::Result {
+        MessageResult(self.start(*take_up.0, ctx.address()))
+    }
+}
+
+impl Handler<All> for Sessions {
+    type Result = MessageResult<All>;
+
+    fn handle(&mut self, _: All, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.actors.values().filter(|actor| actor.connected()).cloned().collect())
+    }
+}
+
+impl Handler<DescribeAll> for Sessions {
+    type Result = ();
+
+    fn handle(&mut self, all: DescribeAll, ctx: &mut Self::Context) {
+        let actors: Vec<_> = self.actors.values().cloned().collect();
+        let describe = async move {
+            let mut rows = Vec::new();
+            for actor in actors {
+                rows.extend(actor.send(Describe).await);
+            }
+            rows.sort_by(|a: &TreeRow, b: &TreeRow| a.session.cmp(&b.session));
+            let _gone = all.0.send(rows);
+        };
+        ctx.spawn(describe.into_actor(self));
+    }
+}
+
+impl Handler<ChildExited<SessionId>> for Sessions {
+    type Result = ();
+
+    fn handle(&mut self, exited: ChildExited<SessionId>, ctx: &mut Self::Context) {
+        self.actors.remove(&exited.key);
+        let decision = match self.trees.get_mut(&exited.key) {
+            Some(tree) => tree.exited(&(), exited.reason, clock::now()),
+            None => Decision::Forget,
+        };
+        match decision {
+            Decision::Restart { .. } => {
+                let session = exited.key;
+                let reload = self.load(session.clone(), Load::GoOn).map(move |loaded, _, _| {
+                    if let Err(error) = loaded {
+                        tracing::error!(%session, %error, "the session could not be rebuilt");
+                    }
+                });
+                ctx.spawn(reload);
+            }
+            Decision::Escalate { .. } => {
+                tracing::error!(session = %exited.key, "the session fails whenever it is rebuilt; it is left alone");
+            }
+            Decision::Forget => drop(self.trees.remove(&exited.key)),
+        }
+    }
+}
+
+/// A new session's row, for its first commit.
+pub(super) fn new_row(env: &Env, harness: HarnessId, spec: crate::contract::SessionSpec) -> SessionRow {
+    SessionRow {
+        id: SessionId::generate(clock::wall_ms()),
+        harness,
+        spec,
+        owner: env.owner.clone(),
+        state: crate::ledger::SessionState::Open,
+        native: None,
+        created_ms: clock::wall_ms(),
+    }
+}

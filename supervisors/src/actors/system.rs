@@ -1,0 +1,390 @@
+//! One Ostler process: its tree, and the handle by which every door speaks to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use serde_json::json;
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+
+use super::harnesses::Harnesses;
+use super::hub::{Hub, Reader};
+use super::journal::{Draft, Flush, Journal, JournalState, Store};
+use super::opens::{OpenLimits, Opens};
+use super::reaper::{Reap, Reaped};
+use super::render;
+use super::root::{Root, Services};
+use super::session::{Answer, CancelTask, CloseMode, CloseSession, Session, SessionError, StartTask, TaskAnswer, Wait};
+use super::sessions::{self, All, DescribeAll, Find, TreeRow};
+use crate::contract::event::kinds;
+use crate::contract::{
+    CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId, SessionSpec,
+    TaskId,
+};
+use crate::framer::Budget;
+use crate::harness::{Harness, HarnessError};
+use crate::keeper::KeeperProgram;
+use crate::ledger::{Change, Ledger, SessionRow, TaskRow};
+use crate::machines::task::StrayPolicy;
+use crate::owners::Owners;
+
+pub use crate::owners::OwnerKind;
+
+/// What a process is configured with.
+pub struct Config {
+    /// Where facts are stored.
+    pub ledger: Arc<dyn Ledger>,
+    /// Who owns what; holds this process's own lock.
+    pub owners: Owners,
+    /// Where runtimes' folders are.
+    pub runs: PathBuf,
+    /// How keepers are started.
+    pub keeper: KeeperProgram,
+    /// The configured harnesses.
+    pub harnesses: Vec<Harness>,
+    /// Limits of starts.
+    pub limits: OpenLimits,
+    /// How long a keeper waits for an owner.
+    pub orphan_grace: Duration,
+    /// Where control group leaves can be made.
+    pub leaf_parent: Option<PathBuf>,
+    /// What becomes of processes that finished tasks left.
+    pub strays: StrayPolicy,
+    /// Bytes of lines under assembly, over all runtimes.
+    pub frame_budget: usize,
+    /// The file mode mask of agents.
+    pub umask: u32,
+}
+
+/// Why a process cannot start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The tree did not come up.
+    #[error("the supervision tree did not come up")]
+    Tree,
+}
+
+/// What the root makes its children of.
+pub(super) struct Parts {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) state: watch::Sender<JournalState>,
+    pub(super) harnesses: Vec<Arc<Harness>>,
+    pub(super) limits: OpenLimits,
+    owners: Arc<Owners>,
+    runs: PathBuf,
+    keeper: KeeperProgram,
+    orphan_grace: Duration,
+    leaf_parent: Option<PathBuf>,
+    strays: StrayPolicy,
+    frames: Arc<Budget>,
+    umask: u32,
+}
+
+impl Parts {
+    pub(super) fn environment(&self, journal: Addr<Journal>, opens: Addr<Opens>, harnesses: Addr<Harnesses>) -> Env {
+        Env {
+            ledger: self.ledger.clone(),
+            journal,
+            journal_state: self.state.subscribe(),
+            opens,
+            harnesses,
+            configured: self.harnesses.clone(),
+            owner: self.owners.own().clone(),
+            kind: self.owners.kind(),
+            owners: self.owners.clone(),
+            runs: self.runs.clone(),
+            keeper: self.keeper.clone(),
+            orphan_grace: self.orphan_grace,
+            leaf_parent: self.leaf_parent.clone(),
+            strays: self.strays,
+            frames: self.frames.clone(),
+            umask: self.umask,
+        }
+    }
+}
+
+/// What every actor below the root has at hand.
+pub(super) struct Env {
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) journal: Addr<Journal>,
+    pub(super) journal_state: watch::Receiver<JournalState>,
+    pub(super) opens: Addr<Opens>,
+    pub(super) harnesses: Addr<Harnesses>,
+    configured: Vec<Arc<Harness>>,
+    pub(super) owner: OwnerId,
+    pub(super) kind: OwnerKind,
+    pub(super) owners: Arc<Owners>,
+    pub(super) runs: PathBuf,
+    pub(super) keeper: KeeperProgram,
+    pub(super) orphan_grace: Duration,
+    pub(super) leaf_parent: Option<PathBuf>,
+    pub(super) strays: StrayPolicy,
+    pub(super) frames: Arc<Budget>,
+    pub(super) umask: u32,
+}
+
+impl Env {
+    /// A configured harness.
+    pub(super) fn harness(&self, id: &HarnessId) -> Option<Arc<Harness>> {
+        self.configured.iter().find(|harness| harness.id == *id).cloned()
+    }
+
+    /// Makes a session ours, if its owner's lock is free.
+    pub(super) async fn claim(&self, row: SessionRow) -> Result<SessionRow, SessionError> {
+        if row.owner == self.owner {
+            return Ok(row);
+        }
+        let free = self.owners.free().await;
+        if self.owners.is_held(&row.owner, &free) {
+            return Err(SessionError::Foreign { session: row.id, owner: row.owner.to_string() });
+        }
+        let row = SessionRow { owner: self.owner.clone(), ..row };
+        let draft = Draft { changes: vec![Change::Session(row.clone())], ..Draft::default() };
+        let (stored, done) = oneshot::channel();
+        let then = Box::new(move |_| stored.send(()).unwrap_or_default());
+        self.journal.do_send(Store { session: row.id.clone(), draft, then: Some(then) });
+        done.await.map_err(|_| SessionError::Interrupted)?;
+        Ok(row)
+    }
+}
+
+/// A handle on one process's tree. All doors use it, and none has logic of its own about tasks.
+#[derive(Clone)]
+pub struct System {
+    services: watch::Receiver<Option<Services>>,
+    state: watch::Receiver<JournalState>,
+    ledger: Arc<dyn Ledger>,
+    hub: Arc<Hub>,
+    harnesses: Arc<Vec<Arc<Harness>>>,
+}
+
+impl System {
+    /// Starts the tree. Needs a running actix system.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`].
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let (state, state_seen) = watch::channel(JournalState::Writing);
+        let (services, mut services_seen) = watch::channel(None);
+        let hub = Arc::new(Hub::default());
+        let harnesses: Vec<Arc<Harness>> = config.harnesses.into_iter().map(Arc::new).collect();
+        let parts = Parts {
+            ledger: config.ledger.clone(),
+            hub: hub.clone(),
+            state,
+            harnesses: harnesses.clone(),
+            limits: config.limits,
+            owners: Arc::new(config.owners),
+            runs: config.runs,
+            keeper: config.keeper,
+            orphan_grace: config.orphan_grace,
+            leaf_parent: config.leaf_parent,
+            strays: config.strays,
+            frames: Budget::new(config.frame_budget),
+            umask: config.umask,
+        };
+        Root::new(parts, services).start();
+        services_seen.wait_for(Option::is_some).await.map_err(|_| StartError::Tree)?;
+        let (ledger, harnesses) = (config.ledger, Arc::new(harnesses));
+        Ok(Self { services: services_seen, state: state_seen, ledger, hub, harnesses })
+    }
+
+    fn services(&self) -> Result<Services, SessionError> {
+        self.services.borrow().clone().ok_or(SessionError::Interrupted)
+    }
+
+    async fn find(&self, session: &SessionId) -> Result<Addr<Session>, SessionError> {
+        let found = self.services()?.sessions.send(Find(session.clone())).await;
+        found.map_err(|_| SessionError::Interrupted)?
+    }
+
+    /// The configured harnesses.
+    pub fn harnesses(&self) -> &[Arc<Harness>] {
+        &self.harnesses
+    }
+
+    /// The ledger, for reading.
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.ledger
+    }
+
+    /// Whether the ledger takes what it is given.
+    pub fn journal_state(&self) -> JournalState {
+        self.state.borrow().clone()
+    }
+
+    /// Whether the tree is up.
+    pub fn is_up(&self) -> bool {
+        self.services.borrow().is_some()
+    }
+
+    /// Adopts, collects and sweeps what earlier owners left.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Ledger`].
+    pub async fn reap(&self) -> Result<Reaped, SessionError> {
+        let (reply, done) = oneshot::channel();
+        self.services()?.reaper.do_send(Reap(reply));
+        done.await.map_err(|_| SessionError::Interrupted)?
+    }
+
+    /// Opens a session; no process is started for it yet.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Harness`] for one that is not configured.
+    pub async fn open_session(&self, harness: HarnessId, spec: SessionSpec) -> Result<SessionId, SessionError> {
+        let env = self.services()?.env;
+        if env.harness(&harness).is_none() {
+            return Err(HarnessError::Unknown(harness).into());
+        }
+        let row = sessions::new_row(&env, harness, spec);
+        let id = row.id.clone();
+        let data = json!({ "harness": row.harness, "directory": row.spec.directory, "model": row.spec.model });
+        let draft = Draft {
+            events: vec![render::outside(kinds::SESSION_OPENED, data)],
+            changes: vec![Change::Session(row)],
+            ..Draft::default()
+        };
+        let (stored, done) = oneshot::channel();
+        let then = Box::new(move |_| stored.send(()).unwrap_or_default());
+        env.journal.do_send(Store { session: id.clone(), draft, then: Some(then) });
+        done.await.map_err(|_| SessionError::Interrupted)?;
+        Ok(id)
+    }
+
+    /// Delegates work; returns once the task's row is committed.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`]; nothing was accepted.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future may have been accepted already: the task is then in the list.
+    pub async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, SessionError> {
+        let (reply, accepted) = oneshot::channel();
+        self.find(session).await?.do_send(StartTask { delegation, reply });
+        accepted.await.map_err(|_| SessionError::Interrupted)?
+    }
+
+    /// Waits for a task's verdict.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::UnknownTask`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future cancels neither the task nor other waiters.
+    pub async fn wait(&self, task: &TaskId) -> Result<TaskRow, SessionError> {
+        loop {
+            let row = self.ledger.task(task).await?.ok_or_else(|| SessionError::UnknownTask(task.clone()))?;
+            if row.outcome.is_some() {
+                return Ok(row);
+            }
+            let (reply, settled) = oneshot::channel();
+            self.find(&row.session).await?.do_send(Wait { task: task.clone(), reply });
+            if let Ok(row) = settled.await {
+                return row;
+            }
+        }
+    }
+
+    /// Requests a task's cancel; returns once the request is in force. A second request is by force.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::UnknownTask`].
+    pub async fn cancel(&self, task: &TaskId, cause: CancelCause) -> Result<(), SessionError> {
+        let row = self.ledger.task(task).await?.ok_or_else(|| SessionError::UnknownTask(task.clone()))?;
+        let session = self.find(&row.session).await?;
+        session.send(CancelTask { task: task.clone(), cause }).await.map_err(|_| SessionError::Interrupted)?
+    }
+
+    /// Answers a request of a task.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::UnknownTask`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future does not take the answer back.
+    pub async fn respond(
+        &self,
+        task: &TaskId,
+        interaction: InteractionId,
+        response: InteractionResponse,
+    ) -> Result<TaskAnswer, SessionError> {
+        let row = self.ledger.task(task).await?.ok_or_else(|| SessionError::UnknownTask(task.clone()))?;
+        let (reply, answered) = oneshot::channel();
+        self.find(&row.session).await?.do_send(Answer { task: task.clone(), interaction, response, reply });
+        answered.await.map_err(|_| SessionError::Interrupted)
+    }
+
+    /// A lossless reader of a session's events from this position on.
+    pub fn read(&self, session: &SessionId, from: Position) -> Reader {
+        self.hub.read(self.ledger.clone(), session.clone(), from)
+    }
+
+    /// Closes a session for good: its task is cancelled, its runtime ended. Returns when the kernel has confirmed it.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::UnknownSession`].
+    pub async fn close_session(&self, session: &SessionId) -> Result<(), SessionError> {
+        let (reply, closed) = oneshot::channel();
+        self.find(session).await?.do_send(CloseSession { mode: CloseMode::Session, reply });
+        closed.await.map_err(|_| SessionError::Interrupted)
+    }
+
+    /// What is loaded now.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Interrupted`].
+    pub async fn tree(&self) -> Result<Vec<TreeRow>, SessionError> {
+        let (reply, rows) = oneshot::channel();
+        self.services()?.sessions.do_send(DescribeAll(reply));
+        rows.await.map_err(|_| SessionError::Interrupted)
+    }
+
+    /// Ends every runtime by the ladder, in parallel, and waits until what they said is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Interrupted`].
+    pub async fn shutdown(&self, cause: CancelCause) -> Result<(), SessionError> {
+        let services = self.services()?;
+        let sessions = services.sessions.send(All).await.map_err(|_| SessionError::Interrupted)?;
+        let mut closing = Vec::new();
+        for session in sessions {
+            let (reply, closed) = oneshot::channel();
+            session.do_send(CloseSession { mode: CloseMode::Runtime(cause), reply });
+            closing.push(closed);
+        }
+        for closed in closing {
+            // A session that failed meanwhile has let its keeper go; the next owner finds it.
+            let _failed = closed.await;
+        }
+        self.flush().await
+    }
+
+    /// Waits until everything said so far is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Interrupted`].
+    pub async fn flush(&self) -> Result<(), SessionError> {
+        let (reply, flushed) = oneshot::channel();
+        self.services()?.env.journal.do_send(Flush(reply));
+        flushed.await.map_err(|_| SessionError::Interrupted)
+    }
+}

@@ -1,0 +1,291 @@
+//! One delegation: feeds its machine, and turns what follows into events, orders and one verdict.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::guard::ExitGuard;
+use super::journal::{Draft, NewEvent, Store};
+use super::render;
+use super::runtime::{Durable, Order, Runtime, Submit, Ticket};
+use super::session::{Session, SessionChild, TaskAnswer, TaskSettled};
+use super::system::Env;
+use crate::adapter::Fact;
+use crate::clock;
+use crate::contract::{EventKind, HarnessId, InteractionId, InteractionResponse, Outcome};
+use crate::ledger::{Change, InteractionRow, InteractionState, TaskRow, TaskState, Urgency};
+use crate::machines::task::{Effect, Input, Record, Reply, Task as Machine, Timer};
+use crate::tree::ExitReason;
+
+/// What happened, for the machine.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Step(pub(super) Input);
+
+/// Facts of the runtime, with what has to be stored with them.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Facts {
+    pub(super) facts: Vec<Fact>,
+    pub(super) then: Vec<Input>,
+    pub(super) draft: Draft,
+    pub(super) ticket: Ticket,
+}
+
+/// The runtime that works on it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Use(pub(super) Addr<Runtime>);
+
+/// Somebody answers one of its requests.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Respond {
+    pub(super) interaction: InteractionId,
+    pub(super) response: InteractionResponse,
+    pub(super) reply: oneshot::Sender<TaskAnswer>,
+}
+
+/// The actor of one task.
+pub(super) struct Task {
+    env: Arc<Env>,
+    harness: HarnessId,
+    session: Addr<Session>,
+    machine: Machine,
+    row: TaskRow,
+    sequence: u64,
+    runtime: Option<Addr<Runtime>>,
+    timers: HashMap<Timer, SpawnHandle>,
+    answers: HashMap<InteractionId, Vec<oneshot::Sender<TaskAnswer>>>,
+    guard: ExitGuard<SessionChild>,
+}
+
+/// What a task's actor begins with.
+pub(super) struct Begin {
+    pub(super) env: Arc<Env>,
+    pub(super) harness: HarnessId,
+    pub(super) session: Addr<Session>,
+    pub(super) machine: Machine,
+    pub(super) row: TaskRow,
+    /// The last sequence of its run that is stored.
+    pub(super) sequence: u64,
+    pub(super) guard: ExitGuard<SessionChild>,
+}
+
+impl Task {
+    pub(super) fn new(begin: Begin) -> Self {
+        let Begin { env, harness, session, machine, row, sequence, guard } = begin;
+        let (timers, answers) = (HashMap::new(), HashMap::new());
+        Self { env, harness, session, machine, row, sequence, runtime: None, timers, answers, guard }
+    }
+
+    fn step(&mut self, input: Input, draft: &mut Draft, ctx: &mut Context<Self>) {
+        for effect in self.machine.step(input, clock::now()) {
+            self.carry_out(effect, draft, ctx);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, draft: &mut Draft, ctx: &mut Context<Self>) {
+        match effect {
+            Effect::Record(record) => self.record(record, draft),
+            Effect::Submit => self.submit(draft),
+            Effect::Interrupt => self.order(Order::Interrupt),
+            Effect::Answer(interaction, response) => self.order(Order::Respond(interaction, response)),
+            Effect::ListStrays => self.order(Order::ListStrays),
+            Effect::EndStray(stray) => self.order(Order::EndStray(stray)),
+            Effect::StopTree(mode) => self.order(Order::Stop(mode)),
+            Effect::SetTimer(timer, at) => {
+                let handle = ctx.run_later(clock::until(at), move |task, ctx| task.due(timer, ctx));
+                self.drop_timer(timer, ctx);
+                self.timers.insert(timer, handle);
+            }
+            Effect::DropTimer(timer) => self.drop_timer(timer, ctx),
+            Effect::Replied(interaction, reply) => self.replied(&interaction, reply),
+            Effect::Settle(outcome) => self.settle(*outcome, draft, ctx),
+        }
+    }
+
+    fn drop_timer(&mut self, timer: Timer, ctx: &mut Context<Self>) {
+        if let Some(handle) = self.timers.remove(&timer) {
+            ctx.cancel_future(handle);
+        }
+    }
+
+    fn due(&mut self, timer: Timer, ctx: &mut Context<Self>) {
+        let mut draft = Draft::default();
+        self.step(Input::Timer(timer), &mut draft, ctx);
+        self.store(draft, None);
+    }
+
+    /// Orders overtake what is still to be stored: a stop never waits for a disk.
+    fn order(&self, order: Order) {
+        if let Some(runtime) = &self.runtime {
+            // At most one of each kind is under way: bounded.
+            runtime.do_send(order);
+        }
+    }
+
+    /// The draft goes with the submission, so that the state and the message are stored together.
+    fn submit(&mut self, draft: &mut Draft) {
+        let Some(runtime) = self.runtime.clone() else { return };
+        let mut draft = std::mem::take(draft);
+        draft.changes.push(self.row_change());
+        let submit = Submit { task: self.row.id.clone(), delegation: self.row.delegation.clone(), draft };
+        runtime.do_send(submit);
+    }
+
+    fn record(&mut self, record: Record, draft: &mut Draft) {
+        if let Some(row) = self.interaction(&record) {
+            draft.changes.push(Change::Interaction(row));
+        }
+        if let Some((kind, data)) = render::record(&record, &self.harness) {
+            self.event(kind, &data, draft);
+        }
+    }
+
+    fn interaction(&self, record: &Record) -> Option<InteractionRow> {
+        let row = |request, state| InteractionRow { task: self.row.id.clone(), request, state };
+        match record {
+            Record::Opened(request) => Some(row(request.clone(), InteractionState::Open)),
+            Record::Resolved(id, resolution) => {
+                let request = self.machine.request(id)?.clone();
+                Some(row(request, InteractionState::Closed { resolution: resolution.clone().into() }))
+            }
+            _ => None,
+        }
+    }
+
+    /// After the terminal event nothing belongs to the run any more (rules 4).
+    fn event(&mut self, kind: EventKind, data: &Value, draft: &mut Draft) {
+        let run = (self.row.state != TaskState::Settled).then(|| {
+            self.sequence += 1;
+            (self.row.id.clone(), self.sequence)
+        });
+        draft.events.push(NewEvent { run, kind, data: render::payload(data) });
+    }
+
+    fn settle(&mut self, outcome: Outcome, draft: &mut Draft, ctx: &mut Context<Self>) {
+        for (kind, data) in render::closing(&self.row.id, &outcome, &self.harness) {
+            self.event(kind, &data, draft);
+        }
+        self.machine.describe(&mut self.row);
+        self.row.outcome = Some(outcome);
+        draft.urgency = Urgency::Settlement;
+        let mut draft = std::mem::take(draft);
+        draft.changes.push(self.row_change());
+        let (session, task) = (self.session.clone(), self.row.clone());
+        let then = Box::new(move |_| session.do_send(TaskSettled { row: Box::new(task) }));
+        self.env.journal.do_send(Store { session: self.row.session.clone(), draft, then: Some(then) });
+        self.answers.clear();
+        // Late facts still pass through here, until the session lets go of it.
+        let _stays = ctx;
+    }
+
+    fn row_change(&mut self) -> Change {
+        if self.row.outcome.is_none() {
+            self.machine.describe(&mut self.row);
+        }
+        self.row.updated_ms = clock::wall_ms();
+        Change::Task(Box::new(self.row.clone()))
+    }
+
+    fn store(&mut self, mut draft: Draft, ticket: Option<Ticket>) {
+        let mut known = self.row.clone();
+        self.machine.describe(&mut known);
+        if self.row.outcome.is_none() && (known != self.row) {
+            draft.changes.push(self.row_change());
+        }
+        let runtime = self.runtime.clone();
+        let then = ticket.map(|ticket| -> super::journal::Then {
+            Box::new(move |stored| {
+                if let Some(runtime) = runtime {
+                    runtime.do_send(Durable { ticket, stored });
+                }
+            })
+        });
+        if !draft.is_empty() || then.is_some() {
+            self.env.journal.do_send(Store { session: self.row.session.clone(), draft, then });
+        }
+    }
+
+    fn replied(&mut self, interaction: &InteractionId, reply: Reply) {
+        let Some(waiting) = self.answers.get_mut(interaction) else { return };
+        // Refusals are for the one who asked last; everything else is for the one whose answer was taken first.
+        let waiter =
+            if reply == Reply::Refused { waiting.pop() } else { (!waiting.is_empty()).then(|| waiting.remove(0)) };
+        let answer = match reply {
+            Reply::Accepted => TaskAnswer::Accepted,
+            Reply::NotDelivered => TaskAnswer::NotDelivered,
+            Reply::Unconfirmed => TaskAnswer::Unconfirmed,
+            Reply::Refused => TaskAnswer::Refused,
+        };
+        if let Some(waiter) = waiter {
+            let _gone = waiter.send(answer);
+        }
+    }
+}
+
+impl Actor for Task {
+    type Context = Context<Self>;
+}
+
+impl Handler<Step> for Task {
+    type Result = ();
+
+    fn handle(&mut self, step: Step, ctx: &mut Self::Context) {
+        let mut draft = Draft::default();
+        self.step(step.0, &mut draft, ctx);
+        self.store(draft, None);
+    }
+}
+
+impl Handler<Facts> for Task {
+    type Result = ();
+
+    fn handle(&mut self, facts: Facts, ctx: &mut Self::Context) {
+        let mut draft = facts.draft;
+        for fact in facts.facts {
+            self.step(Input::Fact(fact), &mut draft, ctx);
+        }
+        for input in facts.then {
+            self.step(input, &mut draft, ctx);
+        }
+        self.store(draft, Some(facts.ticket));
+    }
+}
+
+impl Handler<Use> for Task {
+    type Result = ();
+
+    fn handle(&mut self, runtime: Use, _: &mut Self::Context) {
+        self.runtime = Some(runtime.0);
+    }
+}
+
+impl Handler<Respond> for Task {
+    type Result = ();
+
+    fn handle(&mut self, respond: Respond, ctx: &mut Self::Context) {
+        self.answers.entry(respond.interaction.clone()).or_default().push(respond.reply);
+        let mut draft = Draft::default();
+        self.step(Input::Respond(respond.interaction, respond.response), &mut draft, ctx);
+        self.store(draft, None);
+    }
+}
+
+/// The session lets go of a settled task.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct LetGo;
+
+impl Handler<LetGo> for Task {
+    type Result = ();
+
+    fn handle(&mut self, _: LetGo, ctx: &mut Self::Context) {
+        self.guard.ends(ExitReason::Normal);
+        ctx.stop();
+    }
+}

@@ -1,0 +1,31 @@
+//! The clocks: boot time for every deadline, wall time for stamps only.
+
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::machines::Millis;
+
+/// Milliseconds since boot, suspend included.
+pub fn now() -> Millis {
+    Millis(ostler_keeper::clock::now().as_millis() as u64)
+}
+
+/// How long it is until then; zero if it is past.
+pub fn until(at: Millis) -> Duration {
+    Duration::from_millis(at.0.saturating_sub(now().0))
+}
+
+/// Milliseconds since the Unix epoch. Stamps events; decides nothing.
+pub fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map(|span| span.as_millis() as u64).unwrap_or_default()
+}
+
+/// The id of this boot: with it, a process id and a start time name one process for ever.
+pub fn boot_id() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let id = id.trim().replace('-', "");
+        if id.is_empty() { "unknown".to_owned() } else { id }
+    })
+}

@@ -1,0 +1,163 @@
+//! What is configured of one harness: how it is started, spoken to, stopped and judged.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_keeper::ladder::{Ladder, Rung};
+use thiserror::Error;
+
+use crate::adapter::{AdapterKind, OpenContext};
+use crate::contract::HarnessId;
+use crate::machines::settlement::ReportMode;
+use crate::machines::task::{StrayPolicy, TaskPolicy};
+
+/// A text that must not be shown: it has no `Display`, and its `Debug` says nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one place that needs it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Deadlines of one harness's stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// How long a native interrupt may take.
+    pub interrupt: Duration,
+    /// How long the tree has after the end of its input.
+    pub end_of_input: Duration,
+    /// How long it has after SIGTERM.
+    pub terminate: Duration,
+    /// How long the kernel has after SIGKILL.
+    pub kill: Duration,
+    /// How long a stray has between SIGTERM and SIGKILL.
+    pub stray: Duration,
+    /// How long the agent has until it takes its first task.
+    pub ready: Duration,
+}
+
+impl Deadlines {
+    /// The whole ladder.
+    pub fn ladder(&self) -> Ladder {
+        Ladder::new([(Rung::EndOfInput, self.end_of_input), (Rung::Terminate, self.terminate), (Rung::Kill, self.kill)])
+    }
+
+    /// The ladder for what a leader left behind: nobody reads its input any more.
+    pub fn leftovers(&self) -> Ladder {
+        Ladder::new([(Rung::Terminate, self.stray), (Rung::Kill, self.kill)])
+    }
+
+    /// The published budget of a cancel: the interrupt, the strays, and the whole ladder.
+    pub fn cancel_budget(&self) -> Duration {
+        self.interrupt + self.stray + self.ladder().budget()
+    }
+}
+
+/// One configured harness.
+#[derive(Clone)]
+pub struct Harness {
+    /// Its id.
+    pub id: HarnessId,
+    /// Program and first arguments.
+    pub command: Vec<String>,
+    /// Variables taken from Ostler's own environment.
+    pub inherit: Vec<String>,
+    /// Variables set.
+    pub environment: BTreeMap<String, Secret>,
+    /// How it is spoken to.
+    pub adapter: Arc<dyn AdapterKind>,
+    /// What counts as its report.
+    pub report: ReportMode,
+    /// Its deadlines.
+    pub deadlines: Deadlines,
+    /// Names of programs that are the agent's own helpers (MCP and language servers): never strays.
+    pub helpers: Vec<String>,
+    /// The longest line of its output, in bytes.
+    pub frame_cap: usize,
+}
+
+/// Why a harness cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// No harness of this id is configured.
+    #[error("no harness {0} is configured; `ostler harness list` shows them")]
+    Unknown(HarnessId),
+    /// It failed too often; it is tried again later.
+    #[error("harness {id} failed {failures} times in a row; it is tried again in {} s", .retry.as_secs())]
+    Broken {
+        /// The harness.
+        id: HarnessId,
+        /// How often.
+        failures: usize,
+        /// When it may be tried again.
+        retry: Duration,
+    },
+}
+
+/// What a runtime of a harness is started with.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The whole environment.
+    pub environment: BTreeMap<String, Secret>,
+    /// The working directory.
+    pub directory: PathBuf,
+}
+
+impl Harness {
+    /// The plan for a runtime.
+    pub fn plan(&self, context: OpenContext<'_>) -> Plan {
+        let mut command = self.command.clone();
+        command.extend(self.adapter.start(context).arguments);
+        let mut environment: BTreeMap<String, Secret> = self
+            .inherit
+            .iter()
+            .filter_map(|name| Some((name.clone(), Secret::new(std::env::var(name).ok()?))))
+            .collect();
+        environment.extend(self.environment.clone());
+        Plan { command, environment, directory: context.spec.directory.clone() }
+    }
+
+    /// What a task of it is judged by.
+    pub fn task_policy(&self, strays: StrayPolicy) -> TaskPolicy {
+        TaskPolicy {
+            mode: self.report,
+            interrupt: self.adapter.interrupt(),
+            interrupt_grace: self.deadlines.interrupt,
+            cancel_budget: self.deadlines.cancel_budget(),
+            strays,
+            stray_grace: self.deadlines.stray,
+        }
+    }
+
+    /// Whether a command line is one of the agent's own helpers.
+    pub fn is_helper(&self, command: &str) -> bool {
+        let words = || command.split_ascii_whitespace().take(3);
+        let names = words().filter_map(|word| Path::new(word).file_name()?.to_str());
+        names.into_iter().any(|name| self.helpers.iter().any(|helper| helper == name))
+    }
+}
+
+impl std::fmt::Debug for Harness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Harness").field("id", &self.id).field("command", &self.command).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! Owners: each Ostler process holds a lock on its owner file; what names a free owner may be taken over.
+//!
+//! ```text
+//! <state>/owners/<owner id>        the lock, and what kind of owner it is
+//! <state>/owners/<owner id>.sock   its control socket
+//! ```
+
+use std::collections::HashMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::contract::OwnerId;
+
+/// What kind of process an owner is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerKind {
+    /// One command of a shell: nobody comes back for its work.
+    Run,
+    /// The daemon: the next one goes on with its work.
+    Serve,
+}
+
+/// This process as an owner, and what it knows of others.
+#[derive(Debug)]
+pub struct Owners {
+    folder: PathBuf,
+    own: OwnerId,
+    kind: OwnerKind,
+    _lock: File,
+}
+
+impl Owners {
+    /// Takes a lock of its own, for as long as this process lives.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written.
+    pub fn register(folder: &Path, kind: OwnerKind) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let own = OwnerId::generate(clock::wall_ms());
+        let mut file = File::create_new(folder.join(own.as_str()))?;
+        file.lock()?;
+        file.write_all(serde_json::to_string(&kind).unwrap_or_default().as_bytes())?;
+        Ok(Self { folder: folder.to_owned(), own, kind, _lock: file })
+    }
+
+    /// Its id.
+    pub fn own(&self) -> &OwnerId {
+        &self.own
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> OwnerKind {
+        self.kind
+    }
+
+    /// The place of an owner's control socket.
+    pub fn socket(folder: &Path, owner: &OwnerId) -> PathBuf {
+        folder.join(format!("{owner}.sock"))
+    }
+
+    /// Owners whose lock is free: they are gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future changes nothing.
+    pub async fn free(&self) -> HashMap<OwnerId, OwnerKind> {
+        let (folder, own) = (self.folder.clone(), self.own.clone());
+        let look = move || {
+            let owners = list(&folder).filter(|owner| *owner != own);
+            owners
+                .filter_map(|owner| Some((kind_if_free(&folder.join(owner.as_str()))?, owner)))
+                .map(|(k, o)| (o, k))
+                .collect()
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Whether somebody who lives is this owner. One without a file is gone.
+    pub fn is_held(&self, owner: &OwnerId, free: &HashMap<OwnerId, OwnerKind>) -> bool {
+        !free.contains_key(owner) && self.folder.join(owner.as_str()).exists()
+    }
+
+    /// Removes what gone owners left here, once everything of theirs was taken over.
+    pub async fn forget(&self, gone: &HashMap<OwnerId, OwnerKind>) {
+        for owner in gone.keys() {
+            for path in [self.folder.join(owner.as_str()), Self::socket(&self.folder, owner)] {
+                // Another process may be doing the same.
+                let _already_gone = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+impl Drop for Owners {
+    fn drop(&mut self) {
+        for path in [self.folder.join(self.own.as_str()), Self::socket(&self.folder, &self.own)] {
+            let _already_gone = fs::remove_file(path);
+        }
+    }
+}
+
+/// Every owner that has a file.
+fn list(folder: &Path) -> impl Iterator<Item = OwnerId> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+    entries.filter_map(name).filter(|name| !name.ends_with(".sock")).filter_map(|name| name.parse().ok())
+}
+
+fn kind_if_free(path: &Path) -> Option<OwnerKind> {
+    let mut file = File::open(path).ok()?;
+    match file.try_lock_shared() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    // A file that was locked before anything was written to it belongs to a process that died at once.
+    Some(serde_json::from_str(&text).unwrap_or(OwnerKind::Run))
+}
+
+/// Owners that live, with what kind they are.
+pub fn living(folder: &Path) -> Vec<OwnerId> {
+    list(folder).filter(|owner| kind_if_free(&folder.join(owner.as_str())).is_none()).collect()
+}
