@@ -1,0 +1,7 @@
+//! One folder or file per foreign language. Each adapter is a machine without I/O.
+
+pub mod codex;
+pub mod oneshot;
+
+pub use codex::{Codex, CodexOptions};
+pub use oneshot::{Oneshot, OutputFormat, PromptBy};
