@@ -1,4 +1,5 @@
 //! The `ostler` program. It can play the keeper and the scripted agent as well, so that one file is enough.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
@@ -7,6 +8,6 @@ fn main() -> ExitCode {
     match arguments.next().as_deref() {
         Some("play-keeper") => ostler_keeper::main(),
         Some("play-agent") => ostler_agent::main(arguments.collect()),
-        _ => ExitCode::from(2),
+        _ => ostler::cli::main(),
     }
 }

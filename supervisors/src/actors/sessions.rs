@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::guard::{ChildExited, ExitGuard};
@@ -24,7 +23,7 @@ const RESTARTS: usize = 3;
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// One session as the tree shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeRow {
     /// The session.
     pub session: SessionId,
@@ -34,11 +33,8 @@ pub struct TreeRow {
     pub task: Option<TaskId>,
     /// Its runtime.
     pub runtime: Option<RuntimeId>,
-    /// The runtime's folder.
-    #[serde(skip)]
-    pub folder: Option<PathBuf>,
     /// `busy`, `idle` with a warm runtime, or `hibernated` without one.
-    pub state: &'static str,
+    pub state: String,
 }
 
 /// The actor of a session; it is loaded if it is not.

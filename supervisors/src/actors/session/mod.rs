@@ -8,6 +8,7 @@ mod tasks;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
@@ -66,7 +67,8 @@ pub enum SessionError {
 }
 
 /// How an answer to an interaction went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TaskAnswer {
     /// The agent took it.
     Accepted,
@@ -263,12 +265,12 @@ impl Handler<Describe> for Session {
             harness: self.row.harness.clone(),
             task: self.task.as_ref().map(|task| task.id.clone()),
             runtime: self.runtime.as_ref().map(|runtime| runtime.id.clone()),
-            folder: None,
             state: match (&self.task, &self.runtime) {
                 (Some(_), _) => "busy",
                 (None, Some(_)) => "idle",
                 (None, None) => "hibernated",
-            },
+            }
+            .to_owned(),
         })
     }
 }

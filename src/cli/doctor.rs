@@ -1,0 +1,77 @@
+//! `ostler doctor`: what of the promises this machine can keep, and why not the rest.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{harness, print_json, print_line, route};
+use crate::config::Settings;
+use crate::error::Failure;
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    found: String,
+}
+
+pub(super) async fn doctor(doctor: Doctor, settings: &Settings) -> Result<u8, Failure> {
+    let mut checks = vec![containment(), state(settings), ledger(settings).await];
+    for (id, harness) in &settings.harnesses {
+        let found = match harness::program(harness) {
+            Some(path) => {
+                let version = harness::version(harness).await.unwrap_or_else(|| "version not known".to_owned());
+                format!("{id}: {} ({version})", path.display())
+            }
+            None => format!("{id}: not installed; {}", harness.install.as_deref().unwrap_or("no hint")),
+        };
+        checks.push(Check { name: "harness", ok: harness::program(harness).is_some(), found });
+    }
+    if doctor.json {
+        print_json(&checks)?;
+    } else {
+        for check in &checks {
+            let mark = if check.ok { "ok  " } else { "--  " };
+            print_line(&format!("{mark}{:<12}{}", check.name, check.found))?;
+        }
+    }
+    Ok(0)
+}
+
+fn containment() -> Check {
+    let leaf = ostler_keeper::usable_leaf_parent();
+    let found = match &leaf {
+        Some(parent) => format!("by descent, and by control group leaves below {}", parent.display()),
+        None => "by descent; no control group leaf can be made here (in most containers and SSH sessions none can)"
+            .to_owned(),
+    };
+    Check { name: "containment", ok: leaf.is_some(), found }
+}
+
+fn state(settings: &Settings) -> Check {
+    let usable = std::fs::create_dir_all(&settings.state);
+    let found = match &usable {
+        Ok(()) => settings.state.display().to_string(),
+        Err(error) => format!("{}: {error}", settings.state.display()),
+    };
+    Check { name: "state", ok: usable.is_ok(), found }
+}
+
+async fn ledger(settings: &Settings) -> Check {
+    if !settings.ledger_path().exists() {
+        return Check { name: "ledger", ok: true, found: "none yet; the first task makes it".to_owned() };
+    }
+    match route::ledger(settings).await {
+        Ok(ledger) => {
+            let bytes = std::fs::metadata(ledger.path()).map(|file| file.len()).unwrap_or_default();
+            Check { name: "ledger", ok: true, found: format!("{}, {} KiB", ledger.path().display(), bytes / 1024) }
+        }
+        Err(failure) => Check { name: "ledger", ok: false, found: failure.message },
+    }
+}

@@ -1,0 +1,124 @@
+//! The shell: one file per verb.
+
+mod config;
+mod doctor;
+mod events;
+mod harness;
+mod progress;
+mod route;
+mod run;
+mod serve;
+mod session;
+mod signals;
+mod table;
+mod task;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+use crate::config::Settings;
+use crate::error::{Failure, Kind};
+
+/// Starts agents, speaks to them, watches them, stops them, and tells the truth about how each piece of work ended.
+#[derive(Debug, Parser)]
+#[command(name = "ostler", version, about, propagate_version = true, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Arguments {
+    /// The configuration file; else $OSTLER_CONFIG, else ostler/ostler.toml in the user's configuration folder
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// What is logged to standard error: error, warn, info, debug, or a filter of tracing
+    #[arg(long, global = true, env = "OSTLER_LOG", default_value = "error", value_name = "LEVEL")]
+    log: String,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 nothing was started, 4 unresolved, 5 stopped by a limit, \
+130 cancelled.";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Delegates one task to an agent and waits for its verdict
+    Run(run::Run),
+    /// Runs the daemon
+    Serve(serve::Serve),
+    /// Shows sessions, tasks and processes
+    #[command(alias = "ps")]
+    Tree(tree::Tree),
+    /// Lists, shows, cancels, answers and awaits tasks
+    #[command(subcommand)]
+    Task(task::TaskVerb),
+    /// Lists, shows and closes sessions
+    #[command(subcommand)]
+    Session(session::SessionVerb),
+    /// Prints a session's events as JSON lines
+    Events(events::EventsVerb),
+    /// Lists and shows harnesses
+    #[command(subcommand)]
+    Harness(harness::HarnessVerb),
+    /// Checks this machine and the configuration
+    Doctor(doctor::Doctor),
+    /// Checks and shows the configuration
+    #[command(subcommand)]
+    Config(config::ConfigVerb),
+}
+
+/// Runs a command line; the process's whole life.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log_to_stderr(&arguments.log);
+    let system = actix::System::new();
+    match system.block_on(dispatch(arguments)) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("ostler: {failure}");
+            ExitCode::from(failure.kind.codes().exit)
+        }
+    }
+}
+
+async fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
+    let file = arguments.config.as_deref();
+    if let Verb::Config(verb) = &arguments.verb {
+        return config::config(verb, file);
+    }
+    let settings = Settings::load(file)?;
+    match arguments.verb {
+        Verb::Run(run) => run::run(run, &settings).await,
+        Verb::Serve(serve) => serve::serve(serve, &settings).await,
+        Verb::Tree(tree) => tree::tree(tree, &settings).await,
+        Verb::Task(verb) => task::task(verb, &settings).await,
+        Verb::Session(verb) => session::session(verb, &settings).await,
+        Verb::Events(verb) => events::events(verb, &settings).await,
+        Verb::Harness(verb) => harness::harness(verb, &settings).await,
+        Verb::Doctor(doctor) => doctor::doctor(doctor, &settings).await,
+        Verb::Config(_) => Ok(0),
+    }
+}
+
+fn log_to_stderr(filter: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "error".into());
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
+
+/// Prints one JSON value on standard output.
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
+    print_line(&text)
+}
+
+/// Prints a line; a reader that is gone is no failure of ours to print, but ends the command.
+fn print_line(line: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::new(Kind::Internal, format!("standard output is closed: {error}")))
+}

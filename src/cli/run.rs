@@ -1,0 +1,369 @@
+//! `ostler run`: one task, one answer, one honest verdict.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use ostler_supervisors::actors::OwnerKind;
+use ostler_supervisors::contract::{
+    ApprovalDecision, ApprovalPolicy, CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, Position,
+    SessionId, SessionSpec, TaskId, Verdict,
+};
+use ostler_supervisors::ledger::TaskRow;
+use ostler_supervisors::owners::Owners;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::harness::choose;
+use super::progress::{Progress, Style};
+use super::route::Route;
+use super::signals::{Signal, signals};
+use super::{print_json, print_line};
+use crate::config::{Settings, Span};
+use crate::door::{self, Door, Embedded, EmbeddedOptions, Events, Remote};
+use crate::error::{Failure, Kind};
+
+/// Who decides what the agent asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Approve {
+    /// The person at the terminal
+    Ask,
+    /// Everything is declined
+    Deny,
+    /// Everything is allowed, once each
+    Allow,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// The harness; else the configured default, else the first that is installed
+    #[arg(long, value_name = "H")]
+    harness: Option<HarnessId>,
+
+    /// The directory the agent works in
+    #[arg(long, value_name = "D")]
+    cwd: Option<PathBuf>,
+
+    /// The model, in the provider's words
+    #[arg(long, value_name = "M")]
+    model: Option<String>,
+
+    /// Goes on with a session
+    #[arg(long, value_name = "S", conflicts_with_all = ["harness", "cwd", "model"])]
+    session: Option<SessionId>,
+
+    /// Who decides what the agent asks for: `ask` on a terminal and `deny` elsewhere, where it is not given
+    #[arg(long)]
+    approve: Option<Approve>,
+
+    /// Cancels the task after this time, such as 90s or 5m
+    #[arg(long, value_name = "T")]
+    timeout: Option<Span>,
+
+    /// Prints one JSON object instead of the answer
+    #[arg(long)]
+    json: bool,
+
+    /// Prints every event as a JSON line
+    #[arg(long, conflicts_with = "json")]
+    events: bool,
+
+    /// Shows no progress
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// The prompt, or - to read it from standard input
+    prompt: String,
+}
+
+pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
+    let started = Instant::now();
+    let prompt = prompt(&run.prompt)?;
+    let mut signals = signals()?;
+    let route = route(settings).await?;
+    let door = route.door();
+    let session = match &run.session {
+        Some(session) => session.clone(),
+        None => open(&run, settings, door).await?,
+    };
+    let approval = policy(run.approve);
+    let delegation = Delegation { prompt, approval, timeout: run.timeout.map(|span| span.0) };
+    let from = head(settings, &session).await?;
+    let task = door.start_task(&session, delegation).await?;
+    let mut watch = Watch {
+        door,
+        task: &task,
+        approval,
+        progress: Progress::new(Style::of_stderr(run.quiet)),
+        events: run.events,
+        cancelled: false,
+        ttft: None,
+        started,
+    };
+    let row = watch.until_settled(&session, from, &mut signals).await?;
+    watch.progress.clear();
+    let ttft = watch.ttft;
+    let end = Instant::now();
+    // The verdict is told before the runtime is closed: it rests on the task, not on how long the agent takes to leave.
+    let told = tell(&run, &row, settings, &session, end - started, ttft).await;
+    close(route).await?;
+    told?;
+    Ok(exit_code(&row))
+}
+
+fn prompt(argument: &str) -> Result<String, Failure> {
+    let mut text = argument.to_owned();
+    if argument == "-" {
+        text.clear();
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::new(Kind::InvalidInput, format!("standard input cannot be read: {error}")))?;
+        text = String::from_utf8(bytes)
+            .map_err(|_| Failure::new(Kind::InvalidInput, "the prompt on standard input is not UTF-8"))?;
+    }
+    if text.is_empty() {
+        return Err(Failure::new(
+            Kind::InvalidInput,
+            "the prompt is empty; give one, or - to read it from standard input",
+        ));
+    }
+    Ok(text)
+}
+
+fn policy(approve: Option<Approve>) -> ApprovalPolicy {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    match approve {
+        Some(Approve::Ask) if terminal => ApprovalPolicy::Ask,
+        // Where nobody can answer, everything is declined at once.
+        Some(Approve::Ask | Approve::Deny) => ApprovalPolicy::Deny,
+        Some(Approve::Allow) => ApprovalPolicy::Allow,
+        None if terminal => ApprovalPolicy::Ask,
+        None => ApprovalPolicy::Deny,
+    }
+}
+
+/// The daemon where one runs; else a tree of our own, reachable by others while it lives.
+async fn route(settings: &Settings) -> Result<Route, Failure> {
+    if let Some(remote) = Remote::connect(&settings.socket()).await {
+        return Ok(Route::Other(remote));
+    }
+    let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Run }).await?;
+    let socket = Owners::socket(&settings.owners(), &embedded.owner);
+    if let Err(error) = door::serve(&socket, embedded.clone()) {
+        tracing::warn!(%error, "other shells cannot reach this run");
+    }
+    let leftovers = embedded.system.clone();
+    tokio::task::spawn_local(async move {
+        if let Err(error) = leftovers.reap().await {
+            tracing::warn!(%error, "what earlier runs left is left to the next one");
+        }
+    });
+    Ok(Route::Own(embedded))
+}
+
+async fn open(run: &Run, settings: &Settings, door: &dyn Door) -> Result<SessionId, Failure> {
+    let harness = choose(run.harness.as_ref(), settings)?;
+    let cwd = run.cwd.clone().unwrap_or_else(|| ".".into());
+    let directory = std::fs::canonicalize(&cwd)
+        .map_err(|error| Failure::new(Kind::InvalidInput, format!("--cwd {}: {error}", cwd.display())))?;
+    door.open_session(harness, SessionSpec { directory, model: run.model.clone() }).await
+}
+
+/// Where the session's stream is before the task.
+async fn head(settings: &Settings, session: &SessionId) -> Result<Position, Failure> {
+    use ostler_supervisors::ledger::Ledger;
+    let ledger = super::route::ledger(settings).await?;
+    Ok(ledger.head(session).await?.next())
+}
+
+struct Watch<'a> {
+    door: &'a dyn Door,
+    task: &'a TaskId,
+    approval: ApprovalPolicy,
+    progress: Progress,
+    events: bool,
+    cancelled: bool,
+    ttft: Option<std::time::Duration>,
+    started: Instant,
+}
+
+impl Watch<'_> {
+    async fn until_settled(
+        &mut self,
+        session: &SessionId,
+        from: Position,
+        signals: &mut mpsc::Receiver<Signal>,
+    ) -> Result<TaskRow, Failure> {
+        let mut events = self.door.events(session, from).await?;
+        let run_id = self.task.run_id();
+        loop {
+            let found = events.next().await?;
+            let mut over = false;
+            for event in &found {
+                over |= event["run_id"] == json!(run_id) && is_terminal(event);
+                self.show(event).await?;
+            }
+            if over {
+                return self.door.wait(self.task).await;
+            }
+            if found.is_empty() {
+                self.rest(events.as_mut(), signals).await?;
+            }
+        }
+    }
+
+    /// Waits for events or a signal.
+    async fn rest(&mut self, events: &mut dyn Events, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
+        tokio::select! {
+            more = events.changed() => match more {
+                true => Ok(()),
+                false => Err(Failure::new(Kind::HarnessUnavailable, "the running Ostler ended; the task may go on, see `ostler task show`")),
+            },
+            signal = signals.recv() => self.signalled(signal).await,
+        }
+    }
+
+    async fn signalled(&mut self, signal: Option<Signal>) -> Result<(), Failure> {
+        let cause = match signal {
+            Some(Signal::Interrupt) => CancelCause::Requested,
+            _ => CancelCause::ConsumerCancelled,
+        };
+        self.cancel(cause).await
+    }
+
+    /// The first time asks, the second time forces.
+    async fn cancel(&mut self, cause: CancelCause) -> Result<(), Failure> {
+        if self.cancelled {
+            self.progress.line("forcing");
+        }
+        self.cancelled = true;
+        self.door.cancel(self.task, cause).await
+    }
+
+    async fn show(&mut self, event: &Value) -> Result<(), Failure> {
+        if self.ttft.is_none() && event["type"] == "message.delta" {
+            self.ttft = Some(self.started.elapsed());
+        }
+        if self.events {
+            if print_line(&event.to_string()).is_err() && !self.cancelled {
+                self.cancel(CancelCause::ConsumerCancelled).await?;
+            }
+        } else {
+            self.progress.show(event);
+        }
+        if event["type"] == "approval.requested" {
+            self.decide(&event["data"]).await?;
+        }
+        Ok(())
+    }
+
+    /// The door answers as the caller, once for each request (rules 7).
+    async fn decide(&mut self, data: &Value) -> Result<(), Failure> {
+        let Some(Ok(interaction)) = data["interaction_id"].as_str().map(str::parse::<InteractionId>) else {
+            return Ok(());
+        };
+        let decision = match self.approval {
+            ApprovalPolicy::Allow => ApprovalDecision::ApproveOnce,
+            ApprovalPolicy::Deny => ApprovalDecision::Decline,
+            ApprovalPolicy::Ask => {
+                self.progress.clear();
+                let question = data["prompt"].as_str().unwrap_or_default().to_owned();
+                match tokio::task::spawn_blocking(move || ask(&question)).await {
+                    Ok(decision) => decision,
+                    Err(_) => ApprovalDecision::Decline,
+                }
+            }
+        };
+        let response = InteractionResponse::Approval { decision };
+        // One that closed meanwhile needs no answer; how it closed is an event.
+        self.door.respond(self.task, interaction, response).await.map(drop)
+    }
+}
+
+fn is_terminal(event: &Value) -> bool {
+    matches!(event["type"].as_str(), Some("run.completed" | "run.failed" | "run.cancelled"))
+}
+
+fn ask(question: &str) -> ApprovalDecision {
+    eprint!("allow? {question}\n[y]es, [n]o, [s]top the task: ");
+    let mut line = String::new();
+    match std::io::stdin().read_line(&mut line) {
+        Ok(count) if count > 0 => match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => ApprovalDecision::ApproveOnce,
+            "s" | "stop" => ApprovalDecision::Cancel,
+            _ => ApprovalDecision::Decline,
+        },
+        _ => ApprovalDecision::Decline,
+    }
+}
+
+async fn tell(
+    run: &Run,
+    row: &TaskRow,
+    settings: &Settings,
+    session: &SessionId,
+    total: std::time::Duration,
+    ttft: Option<std::time::Duration>,
+) -> Result<(), Failure> {
+    let Some(outcome) = &row.outcome else { return Ok(()) };
+    if run.events {
+        return Ok(());
+    }
+    let output = outcome.output.as_ref().map(|output| output.text());
+    if !run.json {
+        tell_person(run, &outcome.verdict);
+        return match output.filter(|text| !text.is_empty()) {
+            Some(text) => print_line(text.strip_suffix('\n').unwrap_or(text)),
+            None => Ok(()),
+        };
+    }
+    use ostler_supervisors::ledger::Ledger;
+    let harness = super::route::ledger(settings).await?.session(session).await?.map(|row| row.harness);
+    print_json(&json!({
+        "session": session,
+        "task": row.id,
+        "harness": harness,
+        "outcome": outcome.verdict,
+        "evidence": outcome.evidence,
+        "output": output,
+        "usage": outcome.usage,
+        "timings": {
+            "total_ms": total.as_millis() as u64,
+            "first_output_ms": ttft.map(|span| span.as_millis() as u64),
+        },
+    }))
+}
+
+fn tell_person(run: &Run, verdict: &Verdict) {
+    let line = match verdict {
+        Verdict::Completed { .. } => return,
+        Verdict::Failed { message, .. } => format!("failed: {message}"),
+        Verdict::Cancelled { cause } => format!("cancelled ({})", format!("{cause:?}").to_lowercase()),
+        Verdict::Unresolved { reason, known } => format!("unresolved ({reason:?}): {known}"),
+    };
+    let _always_said = run.quiet;
+    eprintln!("ostler: {line}");
+}
+
+/// Everything of ours ends with this command.
+async fn close(route: Route) -> Result<(), Failure> {
+    match route {
+        Route::Own(embedded) => Ok(embedded.system.shutdown(CancelCause::ConsumerCancelled).await?),
+        Route::Other(_) => Ok(()),
+    }
+}
+
+pub(super) fn exit_code(row: &TaskRow) -> u8 {
+    use ostler_supervisors::contract::{Proof, StopReason};
+    let Some(outcome) = &row.outcome else { return 4 };
+    match &outcome.verdict {
+        Verdict::Completed { stop_reason: StopReason::Finished } => 0,
+        Verdict::Completed { .. } | Verdict::Cancelled { cause: CancelCause::Timeout } => 5,
+        Verdict::Failed { .. } if outcome.evidence.proof == Proof::NeverStarted => 3,
+        Verdict::Failed { .. } => 1,
+        Verdict::Cancelled { .. } => 130,
+        Verdict::Unresolved { .. } => 4,
+    }
+}

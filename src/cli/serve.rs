@@ -1,0 +1,74 @@
+//! `ostler serve`: the daemon. Exclusive for its store; its agents outlive it.
+
+use std::fs::File;
+use std::path::Path;
+
+use clap::Args;
+use nix::sys::prctl;
+use ostler_supervisors::actors::OwnerKind;
+use ostler_supervisors::contract::CancelCause;
+
+use super::signals::{Signal, signals};
+use crate::config::Settings;
+use crate::door::{self, Embedded, EmbeddedOptions};
+use crate::error::{Failure, Kind};
+use crate::operations;
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Where /healthz, /readyz and /metrics are served; loopback only
+    #[arg(long, value_name = "ADDRESS")]
+    operations: Option<String>,
+}
+
+pub(super) async fn serve(serve: Serve, settings: &Settings) -> Result<u8, Failure> {
+    let mut signals = signals()?;
+    std::fs::create_dir_all(&settings.state)
+        .map_err(|error| Failure::new(Kind::StoreUnavailable, format!("{}: {error}", settings.state.display())))?;
+    let _exclusive = lock(&settings.state.join("serve.lock"))?;
+    // What a killed keeper leaves comes here, to be reaped.
+    if let Err(error) = prctl::set_child_subreaper(true) {
+        tracing::warn!(%error, "orphans of a killed keeper go to the init process");
+    }
+    let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Serve }).await?;
+    let reaped = embedded.system.reap().await?;
+    let failed = |what: &str, error: std::io::Error| Failure::new(Kind::Configuration, format!("{what}: {error}"));
+    let socket = settings.socket();
+    door::serve(&socket, embedded.clone()).map_err(|error| failed(&socket.display().to_string(), error))?;
+    let address = serve.operations.unwrap_or_else(|| settings.operations.clone());
+    let operations = operations::serve(&address, &embedded).map_err(|error| failed(&address, error))?;
+    eprintln!("ostler: listening on {} and http://{operations}", socket.display());
+    if reaped.adopted + reaped.collected + reaped.swept > 0 {
+        let (adopted, collected, swept) = (reaped.adopted, reaped.collected, reaped.swept);
+        eprintln!("ostler: {adopted} sessions go on, {collected} were ended and judged, {swept} leftovers swept");
+    }
+    loop {
+        match signals.recv().await {
+            // As a service, HUP means new configuration; what is running keeps its own.
+            Some(Signal::HangUp) => tracing::info!("the configuration is read again by the next start"),
+            Some(Signal::Leave) => {
+                embedded.system.flush().await?;
+                eprintln!("ostler: leaving; the agents go on for {} s", settings.orphan_grace.as_secs());
+                return Ok(0);
+            }
+            Some(Signal::Interrupt | Signal::Terminate) | None => break,
+        }
+    }
+    eprintln!("ostler: closing everything");
+    embedded.system.shutdown(CancelCause::Shutdown).await?;
+    // Nobody else listens there: the lock is ours.
+    let _gone = std::fs::remove_file(&socket);
+    Ok(0)
+}
+
+fn lock(path: &Path) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Kind::StoreUnavailable, format!("{}: {error}", path.display()));
+    let file = File::options().create(true).write(true).truncate(false).open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => {
+            let text = format!("another `ostler serve` has this store: {}", path.display());
+            Err(Failure::new(Kind::InvalidState, text))
+        }
+    }
+}

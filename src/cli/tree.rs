@@ -1,0 +1,74 @@
+//! `ostler tree`: sessions, tasks, and the processes as the kernel shows them.
+
+use clap::Args;
+use ostler_keeper::folder::Identity;
+use ostler_keeper::tree as processes;
+use ostler_supervisors::contract::RuntimeId;
+use ostler_supervisors::ledger::Ledger;
+use serde_json::{Value, json};
+
+use super::{print_json, print_line, route};
+use crate::config::Settings;
+use crate::error::Failure;
+
+#[derive(Debug, Args)]
+pub(super) struct Tree {
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn tree(tree: Tree, settings: &Settings) -> Result<u8, Failure> {
+    let mut rows = Vec::new();
+    if settings.ledger_path().exists() {
+        for state in route::ledger(settings).await?.runtimes(None).await? {
+            rows.push(row(
+                &state.row.id,
+                &state.row.session.to_string(),
+                &state.row.harness.to_string(),
+                &state.row.folder,
+            ));
+        }
+    }
+    if tree.json {
+        print_json(&rows)?;
+        return Ok(0);
+    }
+    if rows.is_empty() {
+        print_line("no runtime is alive")?;
+    }
+    for row in rows {
+        print_line(&format!("{} {} {}", text(&row["session"]), text(&row["harness"]), text(&row["runtime"])))?;
+        for process in row["processes"].as_array().into_iter().flatten() {
+            print_line(&format!("  {:>8}  {}", process["pid"], text(&process["command"])))?;
+        }
+    }
+    Ok(0)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn row(id: &RuntimeId, session: &str, harness: &str, folder: &std::path::Path) -> Value {
+    let identity = Identity::read(folder).ok().flatten();
+    let keeper = identity.as_ref().map(|identity| identity.keeper);
+    let mut tree = Vec::new();
+    if let Some((pid, start)) = keeper
+        && processes::Stat::read(pid).is_some_and(|stat| stat.start == start)
+    {
+        let found = processes::descendants(pid).unwrap_or_default();
+        tree = found.iter().map(|(pid, stat)| processes::describe(*pid, stat)).collect();
+    }
+    let shown = |process: &ostler_keeper::Process| json!({ "pid": process.pid, "start": process.start, "ppid": process.ppid, "command": process.command });
+    json!({
+        "runtime": id,
+        "session": session,
+        "harness": harness,
+        "keeper_pid": keeper.map(|(pid, _)| pid),
+        "root_pid": identity.as_ref().and_then(|identity| identity.leader).map(|(pid, _)| pid),
+        "control_group": identity.and_then(|identity| identity.leaf),
+        "tree_size": tree.len(),
+        "processes": tree.iter().map(shown).collect::<Vec<_>>(),
+    })
+}

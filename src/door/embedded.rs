@@ -1,0 +1,171 @@
+//! The tree in this process.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ostler_supervisors::actors::{Config, OwnerKind, Reader, System, TaskAnswer, TreeRow};
+use ostler_supervisors::contract::{
+    CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId, SessionSpec,
+    TaskId,
+};
+use ostler_supervisors::keeper::KeeperProgram;
+use ostler_supervisors::ledger::TaskRow;
+use ostler_supervisors::machines::task::StrayPolicy;
+use ostler_supervisors::owners::Owners;
+use serde_json::Value;
+
+use super::{Door, Events};
+use crate::config::Settings;
+use crate::error::{Failure, Kind};
+use crate::ledger::{SqliteLedger, SqliteOptions};
+
+/// Bytes of lines under assembly, over all runtimes of this process.
+const FRAME_BUDGET: usize = 512 << 20;
+
+/// How an embedded tree is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmbeddedOptions {
+    /// What kind of owner this process is.
+    pub kind: OwnerKind,
+}
+
+/// A tree in this process, with its store.
+#[derive(Clone)]
+pub struct Embedded {
+    /// The handle.
+    pub system: System,
+    /// This process, as an owner.
+    pub owner: OwnerId,
+}
+
+impl Embedded {
+    /// Opens the store and starts the tree.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::StoreUnavailable`] or [`Kind::Configuration`].
+    pub async fn start(settings: &Settings, options: EmbeddedOptions) -> Result<Self, Failure> {
+        let io = |what: &str, error: std::io::Error| {
+            Failure::new(Kind::StoreUnavailable, format!("{what} {} cannot be used: {error}", settings.state.display()))
+        };
+        let make = DirBuilder::new().recursive(true).mode(0o700).create(&settings.state);
+        make.map_err(|error| io("the state folder", error))?;
+        let ledger = SqliteLedger::open(SqliteOptions {
+            busy_timeout: settings.busy_timeout,
+            max_pages: settings.ledger_mib.map(|mib| (mib * 256).min(u32::MAX.into()) as u32),
+            ..SqliteOptions::new(settings.ledger_path())
+        });
+        let ledger = Arc::new(ledger.await?);
+        let owners =
+            Owners::register(&settings.owners(), options.kind).map_err(|error| io("the owners' folder of", error))?;
+        let owner = owners.own().clone();
+        let config = Config {
+            ledger,
+            owners,
+            runs: settings.state.join("run"),
+            keeper: keeper_program(),
+            harnesses: settings.build()?,
+            limits: settings.limits,
+            orphan_grace: match options.kind {
+                OwnerKind::Run => Duration::ZERO,
+                OwnerKind::Serve => settings.orphan_grace,
+            },
+            leaf_parent: ostler_keeper::usable_leaf_parent(),
+            strays: match options.kind {
+                OwnerKind::Run => StrayPolicy::End,
+                OwnerKind::Serve => StrayPolicy::Keep,
+            },
+            frame_budget: FRAME_BUDGET,
+            umask: umask(),
+        };
+        Ok(Self { system: System::start(config).await?, owner })
+    }
+}
+
+/// The keeper beside this program, or this program playing it.
+fn keeper_program() -> KeeperProgram {
+    let own = std::env::current_exe().unwrap_or_else(|_| "ostler".into());
+    let beside = own.with_file_name("ostler-keeper");
+    if beside.is_file() {
+        return KeeperProgram { program: beside, arguments: Vec::new() };
+    }
+    KeeperProgram { program: own, arguments: vec!["play-keeper".to_owned()] }
+}
+
+/// The mask of this process, which agents get; read without changing it.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}
+
+#[async_trait(?Send)]
+impl Door for Embedded {
+    async fn open_session(&self, harness: HarnessId, spec: SessionSpec) -> Result<SessionId, Failure> {
+        Ok(self.system.open_session(harness, spec).await?)
+    }
+
+    async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, Failure> {
+        Ok(self.system.start_task(session, delegation).await?)
+    }
+
+    async fn wait(&self, task: &TaskId) -> Result<TaskRow, Failure> {
+        Ok(self.system.wait(task).await?)
+    }
+
+    async fn cancel(&self, task: &TaskId, cause: CancelCause) -> Result<(), Failure> {
+        Ok(self.system.cancel(task, cause).await?)
+    }
+
+    async fn respond(
+        &self,
+        task: &TaskId,
+        interaction: InteractionId,
+        response: InteractionResponse,
+    ) -> Result<TaskAnswer, Failure> {
+        Ok(self.system.respond(task, interaction, response).await?)
+    }
+
+    async fn close_session(&self, session: &SessionId) -> Result<(), Failure> {
+        Ok(self.system.close_session(session).await?)
+    }
+
+    async fn tree(&self) -> Result<Vec<TreeRow>, Failure> {
+        Ok(self.system.tree().await?)
+    }
+
+    async fn events(&self, session: &SessionId, from: Position) -> Result<Box<dyn Events>, Failure> {
+        let row = self.system.ledger().session(session).await?;
+        let row = row.ok_or_else(|| {
+            let text = format!("session {session} is not known; `ostler session list` shows those that are");
+            Failure::new(Kind::NotFound, text)
+        })?;
+        let reader = self.system.read(session, from);
+        Ok(Box::new(EmbeddedEvents { reader, session: session.clone(), harness: row.harness }))
+    }
+}
+
+struct EmbeddedEvents {
+    reader: Reader,
+    session: SessionId,
+    harness: HarnessId,
+}
+
+#[async_trait(?Send)]
+impl Events for EmbeddedEvents {
+    async fn next(&mut self) -> Result<Vec<Value>, Failure> {
+        let events = self.reader.next().await?;
+        let render = |event: &Arc<ostler_supervisors::contract::Event>| {
+            serde_json::to_value(event.envelope(&self.session, &self.harness)).unwrap_or_default()
+        };
+        Ok(events.iter().map(render).collect())
+    }
+
+    async fn changed(&mut self) -> bool {
+        self.reader.changed().await;
+        true
+    }
+}

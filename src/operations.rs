@@ -1,0 +1,84 @@
+//! `/healthz`, `/readyz` and `/metrics`, on loopback.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
+use actix_web::{App, HttpResponse, HttpServer, web};
+use ostler_supervisors::actors::JournalState;
+use prometheus::{Encoder, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+
+use crate::door::{Door, Embedded};
+
+/// Serves until the process ends; returns the address that was taken.
+///
+/// # Errors
+///
+/// If the address is not of this machine alone, or is taken by another program.
+pub fn serve(address: &str, embedded: &Embedded) -> io::Result<SocketAddr> {
+    let wanted = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::InvalidInput)?;
+    if !wanted.ip().is_loopback() {
+        let text = "health and metrics have no authentication and are served on loopback only";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let listener = TcpListener::bind(wanted)?;
+    let address = listener.local_addr()?;
+    let embedded = web::Data::new(embedded.clone());
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(embedded.clone())
+            .route("/healthz", web::get().to(health))
+            .route("/readyz", web::get().to(ready))
+            .route("/metrics", web::get().to(metrics))
+    });
+    let server = server.workers(1).disable_signals().listen(listener)?.run();
+    tokio::task::spawn_local(async move {
+        if let Err(error) = server.await {
+            tracing::error!(%error, "health and metrics are not served any more");
+        }
+    });
+    Ok(address)
+}
+
+/// The process lives.
+async fn health() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain").body("ok\n")
+}
+
+/// It takes new work.
+async fn ready(embedded: web::Data<Embedded>) -> HttpResponse {
+    match (embedded.system.is_up(), embedded.system.journal_state()) {
+        (true, JournalState::Writing) => HttpResponse::Ok().content_type("text/plain").body("ready\n"),
+        (true, JournalState::Stalled(why)) => {
+            HttpResponse::ServiceUnavailable().body(format!("ledger stalled: {why}\n"))
+        }
+        (false, _) => HttpResponse::ServiceUnavailable().body("the supervision tree is down\n"),
+    }
+}
+
+async fn metrics(embedded: web::Data<Embedded>) -> HttpResponse {
+    match render(&embedded).await {
+        Ok(bytes) => HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(bytes),
+        Err(error) => {
+            tracing::error!(%error, "the metrics could not be made");
+            HttpResponse::InternalServerError().finish()
+        }
+    }
+}
+
+async fn render(embedded: &Embedded) -> Result<Vec<u8>, prometheus::Error> {
+    let registry = Registry::new();
+    let sessions = IntGaugeVec::new(Opts::new("ostler_sessions", "Sessions that are loaded, by state"), &["state"])?;
+    let stalled = IntGauge::new("ostler_ledger_stalled", "1 while the ledger cannot be written")?;
+    registry.register(Box::new(sessions.clone()))?;
+    registry.register(Box::new(stalled.clone()))?;
+    for state in ["busy", "idle", "hibernated"] {
+        sessions.with_label_values(&[state]).set(0);
+    }
+    for row in embedded.tree().await.unwrap_or_default() {
+        sessions.with_label_values(&[&row.state]).inc();
+    }
+    stalled.set(i64::from(embedded.system.journal_state() != JournalState::Writing));
+    let mut bytes = Vec::new();
+    TextEncoder::new().encode(&registry.gather(), &mut bytes)?;
+    Ok(bytes)
+}
