@@ -1,0 +1,79 @@
+//! A local model server that obeys rules from a file.
+//!
+//! ```text
+//! ostler-model --rules FILE [--record FILE] [--address 127.0.0.1:0]
+//! ```
+//!
+//! It prints the address it listens on, speaks OpenAI Responses streaming at `POST /v1/responses`, and appends each
+//! request, and each hang-up of a client, to the record as one JSON line: so a test sees what reached the model. The
+//! rules' form is documented in [`rules`].
+
+mod record;
+mod responses;
+mod rules;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use actix_web::{App, HttpServer, web};
+
+use record::Record;
+use rules::Rules;
+
+struct Options {
+    rules: PathBuf,
+    record: Option<PathBuf>,
+    address: String,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options { rules: PathBuf::new(), record: None, address: "127.0.0.1:0".to_owned() };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--rules" => options.rules = value.into(),
+            "--record" => options.record = Some(value.into()),
+            "--address" => options.address = value,
+            _ => return Err(format!("{name} is not known")),
+        }
+    }
+    if options.rules.as_os_str().is_empty() {
+        return Err("--rules is missing".to_owned());
+    }
+    Ok(options)
+}
+
+#[actix_web::main]
+async fn main() -> ExitCode {
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ostler-model: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn serve() -> Result<(), String> {
+    let options = options()?;
+    let rules = web::Data::new(Rules::read(&options.rules)?);
+    let record = web::Data::new(Record::open(options.record.as_deref()).map_err(|error| error.to_string())?);
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(rules.clone())
+            .app_data(record.clone())
+            .app_data(web::PayloadConfig::new(256 << 20))
+            .route("/v1/responses", web::post().to(responses::responses))
+            .route("/v1/models", web::get().to(models))
+    });
+    let server = server.workers(1).bind(&options.address).map_err(|error| format!("{}: {error}", options.address))?;
+    for address in server.addrs() {
+        println!("{address}");
+    }
+    server.run().await.map_err(|error| error.to_string())
+}
+
+async fn models() -> web::Json<serde_json::Value> {
+    web::Json(serde_json::json!({ "object": "list", "data": [{ "id": "scripted", "object": "model" }] }))
+}
