@@ -171,6 +171,8 @@ impl Handler<Submit> for Runtime {
 
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
         let Submit { task, delegation, draft } = submit;
+        // What was there before is the agent's own.
+        self.task_since = ostler_keeper::tree::ticks(ostler_keeper::clock::now());
         if self.phase == Phase::Prepared {
             self.row.submits = Some(task.clone());
             self.begin(draft);

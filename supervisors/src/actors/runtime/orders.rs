@@ -14,15 +14,17 @@ impl Runtime {
         self.keeper_order(KeeperOrder::List { number: self.next_number });
     }
 
-    /// Born in the task, in a session other than the leader's, and none of the agent's own helpers.
+    /// Born in the task, in a session other than the leader's, and none of the agent's own helpers, nor of theirs.
     pub(super) fn listed(&mut self, processes: Vec<Process>) {
         let leader = self.leader.map(|(pid, _)| pid);
-        let is_stray = |process: &Process| {
-            Some(process.sid) != leader && process.start >= self.task_since && !self.harness.is_helper(&process.command)
+        let is_own = |process: &Process| process.start < self.task_since || self.harness.is_helper(&process.command);
+        let is_stray = |process: &&Process| {
+            let mut lineage = lineage(process, &processes).filter(|ancestor| Some(ancestor.pid) != leader);
+            Some(process.sid) != leader && !lineage.any(is_own)
         };
-        let strays = processes.into_iter().filter(is_stray);
-        let stray = |process: Process| Stray { pid: process.pid, start: process.start, command: process.command };
-        self.to_task(Input::Strays(strays.map(stray).collect()));
+        let stray =
+            |process: &Process| Stray { pid: process.pid, start: process.start, command: process.command.clone() };
+        self.to_task(Input::Strays(processes.iter().filter(is_stray).map(stray).collect()));
     }
 
     pub(super) fn end_stray(&mut self, stray: Stray) {
@@ -59,4 +61,11 @@ impl Runtime {
             own.do_send(super::end::LetGo);
         }
     }
+}
+
+/// A process and its ancestors, as far as the listing goes.
+fn lineage<'a>(process: &'a Process, all: &'a [Process]) -> impl Iterator<Item = &'a Process> {
+    std::iter::successors(Some(process), |child| {
+        all.iter().find(|other| other.pid == child.ppid && other.pid != child.pid)
+    })
 }
