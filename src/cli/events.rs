@@ -34,11 +34,11 @@ pub(super) async fn events(verb: EventsVerb, settings: &Settings) -> Result<u8, 
         for event in &found {
             if print_line(&event.to_string()).is_err() {
                 // Whoever read them has enough.
-                return Ok(0);
+                return route.leave().await.map(|()| 0);
             }
         }
         if found.is_empty() && (!verb.follow || !events.changed().await) {
-            return Ok(0);
+            return route.leave().await.map(|()| 0);
         }
     }
 }

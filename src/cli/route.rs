@@ -1,7 +1,7 @@
 //! Which process a verb speaks to: the daemon where one runs, the owner of what is meant, or itself.
 
 use ostler_supervisors::actors::OwnerKind;
-use ostler_supervisors::contract::{SessionId, TaskId};
+use ostler_supervisors::contract::{CancelCause, SessionId, TaskId};
 use ostler_supervisors::owners::{self, Owners};
 
 use crate::config::Settings;
@@ -17,6 +17,14 @@ pub(super) enum Route {
 }
 
 impl Route {
+    /// Ends what is ours, and leaves nothing behind.
+    pub(super) async fn leave(self) -> Result<(), Failure> {
+        match self {
+            Self::Own(embedded) => embedded.leave(CancelCause::ConsumerCancelled).await,
+            Self::Other(_) => Ok(()),
+        }
+    }
+
     pub(super) fn door(&self) -> &dyn Door {
         match self {
             Self::Own(embedded) => embedded,
@@ -45,7 +53,10 @@ pub(super) async fn session(settings: &Settings, id: &SessionId) -> Result<Route
         return Ok(route);
     }
     match Remote::connect(&Owners::socket(&settings.owners(), &row.owner)).await {
-        Some(remote) => Ok(Route::Other(remote)),
+        Some(remote) => {
+            route.leave().await?;
+            Ok(Route::Other(remote))
+        }
         None => Ok(route),
     }
 }
@@ -56,6 +67,7 @@ pub(super) async fn task(settings: &Settings, id: &TaskId) -> Result<Route, Fail
     let Route::Own(embedded) = &store else { return Ok(store) };
     let row = embedded.system.ledger().task(id).await?;
     let row = row.ok_or_else(|| unknown("task", id.as_str()))?;
+    store.leave().await?;
     session(settings, &row.session).await
 }
 
@@ -76,7 +88,7 @@ pub(super) async fn ledger(settings: &Settings) -> Result<crate::ledger::SqliteL
 /// Takes care of what was left behind, if no daemon does; so that what is shown is true.
 pub(super) async fn settle_leftovers(settings: &Settings) -> Result<(), Failure> {
     if settings.ledger_path().exists() {
-        any(settings).await?;
+        any(settings).await?.leave().await?;
     }
     Ok(())
 }

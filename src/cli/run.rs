@@ -107,7 +107,7 @@ pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
     let end = Instant::now();
     // The verdict is told before the runtime is closed: it rests on the task, not on how long the agent takes to leave.
     let told = tell(&run, &row, settings, &session, end - started, ttft).await;
-    close(route).await?;
+    route.leave().await?;
     told?;
     Ok(exit_code(&row))
 }
@@ -345,14 +345,6 @@ fn tell_person(run: &Run, verdict: &Verdict) {
     };
     let _always_said = run.quiet;
     eprintln!("ostler: {line}");
-}
-
-/// Everything of ours ends with this command.
-async fn close(route: Route) -> Result<(), Failure> {
-    match route {
-        Route::Own(embedded) => Ok(embedded.system.shutdown(CancelCause::ConsumerCancelled).await?),
-        Route::Other(_) => Ok(()),
-    }
 }
 
 pub(super) fn exit_code(row: &TaskRow) -> u8 {

@@ -55,7 +55,7 @@ pub(super) async fn serve(serve: Serve, settings: &Settings) -> Result<u8, Failu
         }
     }
     eprintln!("ostler: closing everything");
-    embedded.system.shutdown(CancelCause::Shutdown).await?;
+    embedded.leave(CancelCause::Shutdown).await?;
     // Nobody else listens there: the lock is ours.
     let _gone = std::fs::remove_file(&socket);
     Ok(0)

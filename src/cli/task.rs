@@ -148,6 +148,7 @@ async fn show(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Fai
 async fn cancel(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Failure> {
     let route = route::task(settings, id).await?;
     route.door().cancel(id, CancelCause::Requested).await?;
+    route.leave().await?;
     let task = find(settings, id).await?;
     if as_json {
         print_json(&json!({ "task": id, "state": state(&task), "cancel_requested": true }))?;
@@ -173,6 +174,7 @@ async fn respond(
     };
     let route = route::task(settings, id).await?;
     let answer = route.door().respond(id, interaction.clone(), InteractionResponse::Approval { decision }).await?;
+    route.leave().await?;
     if as_json {
         print_json(&json!({ "task": id, "interaction": interaction, "answer": answer }))?;
     }
@@ -188,6 +190,7 @@ async fn respond(
 async fn wait(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Failure> {
     let route = route::task(settings, id).await?;
     let task = route.door().wait(id).await?;
+    route.leave().await?;
     if as_json {
         print_json(&task)?;
     } else {

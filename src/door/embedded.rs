@@ -2,6 +2,7 @@
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use ostler_supervisors::contract::{
 use ostler_supervisors::keeper::KeeperProgram;
 use ostler_supervisors::ledger::TaskRow;
 use ostler_supervisors::machines::task::StrayPolicy;
-use ostler_supervisors::owners::Owners;
+use ostler_supervisors::owners::{self, Owners};
 use serde_json::Value;
 
 use super::{Door, Events};
@@ -39,6 +40,7 @@ pub struct Embedded {
     pub system: System,
     /// This process, as an owner.
     pub owner: OwnerId,
+    owners: PathBuf,
 }
 
 impl Embedded {
@@ -81,7 +83,19 @@ impl Embedded {
             frame_budget: FRAME_BUDGET,
             umask: umask(),
         };
-        Ok(Self { system: System::start(config).await?, owner })
+        Ok(Self { system: System::start(config).await?, owner, owners: settings.owners() })
+    }
+
+    /// Ends everything of this process, and leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Internal`] if the tree is down already; what runs is then left to the next owner.
+    pub async fn leave(&self, cause: CancelCause) -> Result<(), Failure> {
+        self.system.shutdown(cause).await?;
+        self.system.ledger().close().await;
+        owners::leave(&self.owners, &self.owner);
+        Ok(())
     }
 }
 

@@ -97,11 +97,11 @@ impl Owners {
     }
 }
 
-impl Drop for Owners {
-    fn drop(&mut self) {
-        for path in [self.folder.join(self.own.as_str()), Self::socket(&self.folder, &self.own)] {
-            let _already_gone = fs::remove_file(path);
-        }
+/// Removes an owner's files: for one that leaves nothing behind, as the last thing it does.
+pub fn leave(folder: &Path, owner: &OwnerId) {
+    for path in [folder.join(owner.as_str()), Owners::socket(folder, owner)] {
+        // What is not there needs no removal; what cannot be removed is forgotten by the next owner.
+        let _already_gone = fs::remove_file(path);
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Facts {
     pub cancel: Option<CancelFacts>,
     /// How the leader ended.
     pub exit: Option<ExitFact>,
+    /// The keeper ended the tree because nobody came back for it.
+    pub orphaned: bool,
     /// The kernel confirmed an empty tree.
     pub emptied: bool,
     /// The output was read to its end.
@@ -96,6 +98,7 @@ impl Facts {
             strays: Strays::Unknown,
             cancel: None,
             exit: None,
+            orphaned: false,
             emptied: false,
             output_ended: false,
             any_output: false,
@@ -170,6 +173,10 @@ fn by_end(facts: &Facts) -> Option<Judgement> {
             completed()
         }
         _ if facts.was_stopped_by_us() => cancelled(facts, Proof::TreeEmpty),
+        _ if facts.orphaned => {
+            let message = "its owner was gone, and nobody came back within the grace".to_owned();
+            Judgement::Settle(Verdict::Failed { kind: FailureKind::Unknown, message }, Proof::TreeEmpty)
+        }
         ReportMode::ExitStatus(_) if exit.is_success() => {
             let known = "the program exited with code 0 and without a byte of output".to_owned();
             unresolved(UnresolvedReason::PartialEvidence, known, Proof::Partial)

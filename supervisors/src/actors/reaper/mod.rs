@@ -15,11 +15,11 @@ use tokio::sync::oneshot;
 use super::guard::ExitGuard;
 use super::root::Child;
 use super::runtime::Origin;
-use super::session::{Found, FoundRuntime, Load, SessionError, Wait};
+use super::session::{CloseMode, CloseSession, Found, FoundRuntime, Load, SessionError, Wait};
 use super::sessions::{Sessions, TakeUp};
 use super::system::{Env, OwnerKind};
 use crate::clock;
-use crate::contract::{OwnerId, RuntimeId};
+use crate::contract::{CancelCause, OwnerId, RuntimeId};
 use crate::ledger::{LedgerError, RuntimeState, SessionRow, TaskRow, TaskState};
 use crate::machines::settlement::Loss;
 
@@ -96,15 +96,23 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
                 reaped.collected += 1;
                 let (reply, settled) = oneshot::channel();
                 session.do_send(Wait { task, reply });
-                waits.push(settled);
+                waits.push((session, Some(settled)));
             }
-            (Load::Collect, None) => reaped.collected += 1,
+            (Load::Collect, None) => {
+                reaped.collected += 1;
+                waits.push((session, None));
+            }
             _ => reaped.adopted += 1,
         }
     }
-    for settled in waits {
-        // A session that fails meanwhile is rebuilt by its supervisor; its verdict comes then.
-        let _rebuilt = settled.await;
+    for (session, settled) in waits {
+        if let Some(settled) = settled {
+            // A session that fails meanwhile is rebuilt by its supervisor; its verdict comes then.
+            let _rebuilt = settled.await;
+        }
+        let (reply, closed) = oneshot::channel();
+        session.do_send(CloseSession { mode: CloseMode::Runtime(CancelCause::ConsumerCancelled), reply });
+        let _rebuilt = closed.await;
     }
     reaped.swept = sweep_unknown(env, &free).await?;
     env.owners.forget(&free).await;

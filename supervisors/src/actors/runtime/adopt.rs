@@ -1,8 +1,8 @@
 //! Going on where an earlier owner, or an earlier connection, was.
 
 use actix::prelude::*;
-use ostler_keeper::State;
 use ostler_keeper::folder::{Identity, LastWord};
+use ostler_keeper::{State, StopCause};
 use serde_json::json;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -104,6 +104,7 @@ impl Runtime {
             self.dispatch(Answer::default(), Vec::new(), draft, 0);
         }
         self.read_from(self.framer.offset());
+        self.heed_cause(state);
         if let Some(exit) = state.exit {
             self.exited(exit);
         }
@@ -123,6 +124,7 @@ impl Runtime {
         let skip = (self.framer.offset().saturating_sub(word.state.stdout.base) as usize).min(word.stdout.len());
         self.output(&word.stdout[skip..]);
         self.error_output(&word.stderr);
+        self.heed_cause(&word.state);
         if let Some(exit) = word.state.exit {
             self.exit = Some(exit_fact(exit));
             self.to_task(Input::Exited(exit_fact(exit)));
@@ -133,6 +135,12 @@ impl Runtime {
         self.output_end();
         self.news(RuntimeNews::Exited);
         self.finish_if_over();
+    }
+
+    fn heed_cause(&self, state: &State) {
+        if state.stop == Some(StopCause::Orphaned) {
+            self.to_task(Input::Orphaned);
+        }
     }
 
     fn nothing_left(&mut self, loss: Loss) {

@@ -1,6 +1,6 @@
 //! The end of a runtime: what the kernel said, then what has to be stored, then the folder, then this actor.
 
-use std::time::Duration;
+use std::path::Path;
 
 use actix::prelude::*;
 use ostler_keeper::{Exit, Order as KeeperOrder, Process, folder, remove_leaf};
@@ -63,53 +63,49 @@ impl Runtime {
         self.store(draft, Ticket { gone: true, ..Ticket::default() });
     }
 
-    /// Its row is gone: so is what it left on the disk.
+    /// Its row is gone: so is what it left on the disk. Only then is it over for its session.
     pub(super) fn let_go(&mut self, ctx: &mut Context<Self>) {
-        self.keeper_order(KeeperOrder::Release);
-        if self.link.is_none() {
-            self.remove_folder(ctx);
+        if self.link.is_some() {
+            // The keeper removes its folder and ends; its connection ends with it.
+            self.released = true;
+            return self.keeper_order(KeeperOrder::Release);
         }
-        self.news(RuntimeNews::Over);
-        self.guard.ends(ExitReason::Normal);
-        // The order to release is on its way; the connection ends with the keeper, and this actor with it.
-        ctx.run_later(Duration::from_secs(5), |_, ctx| ctx.stop());
-        if self.link.is_none() {
-            ctx.stop();
-        }
+        let folder = self.row.folder.clone();
+        let remove = async move { tokio::task::spawn_blocking(move || remove_folder(&folder)).await };
+        ctx.spawn(remove.into_actor(self).map(|_, runtime, ctx| runtime.over(ctx)));
     }
 
-    /// For a runtime whose keeper is gone: nobody else removes the folder and the leaf.
-    fn remove_folder(&self, ctx: &mut Context<Self>) {
-        let folder = self.row.folder.clone();
-        let remove = async move {
-            tokio::task::spawn_blocking(move || {
-                if let Ok(Some(identity)) = folder::Identity::read(&folder)
-                    && let Some(leaf) = identity.leaf
-                    && let Err(error) = remove_leaf(&leaf)
-                {
-                    tracing::warn!(%error, "a leaf is left to the next start");
-                }
-                if let Err(error) = folder::remove(&folder) {
-                    tracing::warn!(%error, "a runtime's folder is left to the next start");
-                }
-            })
-            .await
-        };
-        ctx.spawn(remove.into_actor(self).map(|_, _, _| ()));
+    fn over(&mut self, ctx: &mut Context<Self>) {
+        self.news(RuntimeNews::Over);
+        self.guard.ends(ExitReason::Normal);
+        ctx.stop();
     }
 
     /// The connection ended. After a release that is the end; before one, the keeper may be gone or only cut off.
     pub(super) fn connection_lost(&mut self, ctx: &mut Context<Self>) {
-        if self.gone || self.phase == Phase::Over {
-            self.link = None;
-            if self.gone {
-                ctx.stop();
+        if self.phase == Phase::Over {
+            let released = self.link.take().is_some() && self.released;
+            if released {
+                self.over(ctx);
             }
             return;
         }
         tracing::warn!(runtime = %self.row.id, "the connection to the keeper broke");
         self.link = None;
         self.reattach(ctx);
+    }
+}
+
+/// For a runtime whose keeper is gone: nobody else removes the folder and the leaf.
+fn remove_folder(path: &Path) {
+    if let Ok(Some(identity)) = folder::Identity::read(path)
+        && let Some(leaf) = identity.leaf
+        && let Err(error) = remove_leaf(&leaf)
+    {
+        tracing::warn!(%error, "a leaf is left to the next start");
+    }
+    if let Err(error) = folder::remove(path) {
+        tracing::warn!(%error, "a runtime's folder is left to the next start");
     }
 }
 

@@ -149,6 +149,8 @@ pub(super) struct Runtime {
     output_ended: bool,
     /// Its row is gone, or going.
     gone: bool,
+    /// The keeper was told to go.
+    released: bool,
     stop: Option<StopMode>,
     endings: HashMap<u64, Stray>,
     next_number: u64,
@@ -203,6 +205,7 @@ impl Runtime {
             emptied: false,
             output_ended: false,
             gone: false,
+            released: false,
             stop: None,
             endings: HashMap::new(),
             next_number: 1,

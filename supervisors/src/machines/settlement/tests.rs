@@ -127,6 +127,11 @@ fn the_table_row_by_row() {
             over(ReportMode::Protocol, CODE_0),
             ("unresolved", Some(R::PartialEvidence), Some(P::Partial)),
         ),
+        (
+            "orphaned: its keeper ended it, whatever its exit code",
+            Facts { orphaned: true, ..over(ReportMode::Protocol, CODE_0) },
+            ("failed", None, Some(P::TreeEmpty)),
+        ),
         ("exit status 0", over(EXIT_STATUS, CODE_0), ("completed", None, Some(P::ExitReport))),
         (
             "exit status 0 without a byte",
@@ -195,6 +200,7 @@ fn no_combination_breaks_a_promise() {
                                     strays: strays.clone(),
                                     cancel,
                                     exit,
+                                    orphaned: bits & 8 != 0,
                                     emptied: bits & 1 != 0,
                                     output_ended: bits & 2 != 0,
                                     any_output: bits & 4 != 0,

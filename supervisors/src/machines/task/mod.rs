@@ -76,6 +76,8 @@ pub enum Input {
     Respond(InteractionId, InteractionResponse),
     /// The leader ended.
     Exited(ExitFact),
+    /// The keeper ended the tree because nobody came back for it.
+    Orphaned,
     /// The kernel confirmed an empty tree.
     Emptied,
     /// Nothing more can be observed.
@@ -295,6 +297,7 @@ impl Task {
             Input::Cancel(cause) => self.cancel(cause, now, effects),
             Input::Respond(id, response) => self.respond(&id, response, effects),
             Input::Exited(exit) => self.facts.exit = Some(exit),
+            Input::Orphaned => self.facts.orphaned = true,
             Input::Emptied => self.facts.emptied = true,
             Input::Lost(loss) => self.facts.lost = Some(loss),
             Input::Strays(found) => self.strays_found(found, effects),
@@ -402,6 +405,7 @@ impl Task {
             exit: self.facts.exit,
             tree_empty: self.facts.emptied,
             cancel_requested: self.facts.cancel.is_some(),
+            note: self.facts.orphaned.then(|| "orphaned".to_owned()),
             left_running: if self.facts.emptied { Vec::new() } else { left_running },
             ..Evidence::of(proof)
         };
