@@ -45,6 +45,7 @@ fn show(settings: &Settings, as_json: bool) -> Result<(), Failure> {
         "default_harness": settings.default_harness,
         "orphan_grace": Span(settings.orphan_grace),
         "operations": settings.operations,
+        "control_groups": settings.control_groups,
     });
     if as_json {
         return print_json(&json!({ "file": settings.file, "values": values, "origins": settings.origins }));

@@ -22,6 +22,8 @@ pub struct File {
     pub orphan_grace: Option<Span>,
     /// Where health and metrics are served.
     pub operations: Option<String>,
+    /// Whether control group leaves are tried.
+    pub control_groups: Option<ControlGroups>,
     /// Limits of starts.
     pub limits: Option<LimitsFile>,
     /// The ledger.
@@ -29,6 +31,17 @@ pub struct File {
     /// Harnesses by name.
     #[serde(default)]
     pub harness: BTreeMap<HarnessId, HarnessFile>,
+}
+
+/// Whether a runtime gets a control group leaf beside the ownership by descent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlGroups {
+    /// Where one can really be made.
+    #[default]
+    Try,
+    /// Never.
+    Never,
 }
 
 /// `[limits]`

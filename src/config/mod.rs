@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::adapters::{Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
 
-pub use file::{AdapterName, File, HarnessFile, ReportName};
+pub use file::{AdapterName, ControlGroups, File, HarnessFile, ReportName};
 pub use span::Span;
 
 /// Where a value comes from.
@@ -45,6 +45,8 @@ pub struct Settings {
     pub orphan_grace: Duration,
     /// Where health and metrics are served; loopback.
     pub operations: String,
+    /// Whether control group leaves are tried.
+    pub control_groups: ControlGroups,
     /// Limits of starts.
     pub limits: ostler_supervisors::actors::OpenLimits,
     /// How long another process may hold the ledger's lock.
@@ -96,6 +98,7 @@ impl Settings {
         pick("default_harness", file.default_harness.is_some(), harness_variable.is_some());
         pick("orphan_grace", file.orphan_grace.is_some(), false);
         pick("operations", file.operations.is_some(), false);
+        pick("control_groups", file.control_groups.is_some(), false);
         let default_harness = match harness_variable {
             Some(name) => {
                 Some(name.parse().map_err(|e| Failure::new(Kind::Configuration, format!("OSTLER_HARNESS: {e}")))?)
@@ -112,6 +115,7 @@ impl Settings {
             state: state_variable.or(file.state).unwrap_or_else(|| state_home().join("ostler")),
             default_harness,
             orphan_grace: file.orphan_grace.map_or(Duration::from_secs(120), |span| span.0),
+            control_groups: file.control_groups.unwrap_or_default(),
             operations: file.operations.unwrap_or_else(|| "127.0.0.1:0".to_owned()),
             limits: ostler_supervisors::actors::OpenLimits {
                 start_concurrency: limits.start_concurrency.unwrap_or(4),

@@ -19,7 +19,7 @@ use ostler_supervisors::owners::{self, Owners};
 use serde_json::Value;
 
 use super::{Door, Events};
-use crate::config::Settings;
+use crate::config::{ControlGroups, Settings};
 use crate::error::{Failure, Kind};
 use crate::ledger::{SqliteLedger, SqliteOptions};
 
@@ -75,7 +75,10 @@ impl Embedded {
                 OwnerKind::Run => Duration::ZERO,
                 OwnerKind::Serve => settings.orphan_grace,
             },
-            leaf_parent: ostler_keeper::usable_leaf_parent(),
+            leaf_parent: match settings.control_groups {
+                ControlGroups::Try => ostler_keeper::usable_leaf_parent(),
+                ControlGroups::Never => None,
+            },
             strays: match options.kind {
                 OwnerKind::Run => StrayPolicy::End,
                 OwnerKind::Serve => StrayPolicy::Keep,

@@ -1,8 +1,11 @@
 //! The one integration binary. Each folder is a subject, each file a scenario named as a sentence.
-
 #![expect(unreachable_pub, reason = "one binary: everything in it is its own")]
 #![expect(clippy::expect_used, reason = "a scenario that cannot go on has failed")]
 
+mod cases;
+mod codex;
 mod keeper;
+mod kills;
 mod ledger;
+mod run;
 mod support;

@@ -3,3 +3,4 @@
 pub mod keeper_client;
 pub mod kernel;
 pub mod programs;
+pub mod shell;

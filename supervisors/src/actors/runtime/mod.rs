@@ -109,8 +109,10 @@ pub(super) enum Origin {
 enum Phase {
     /// Its row is not stored yet.
     Prepared,
-    /// Its row is being stored, or its keeper started.
-    Opening,
+    /// Its row is being stored.
+    Storing,
+    /// Its keeper is being started, or is starting the agent.
+    Starting,
     /// The agent runs.
     Running,
     /// Everything is over but what has to be stored.
@@ -358,7 +360,7 @@ impl Handler<Durable> for Runtime {
             return ctx.stop();
         }
         self.settle_ticket(&durable.ticket);
-        if self.phase == Phase::Opening && self.link.is_none() && matches!(self.origin, Some(Origin::Fresh { .. })) {
+        if self.phase == Phase::Storing {
             self.spawn_keeper(ctx);
         }
         if durable.ticket.gone {

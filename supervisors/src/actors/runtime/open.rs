@@ -14,8 +14,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::super::journal::Draft;
 use super::super::render;
 use super::super::session::RuntimeNews;
-use super::{Order, Origin, Phase, Runtime, Submit, Ticket};
-use crate::adapter::{Lifetime, OpenContext, Told};
+use super::{Order, Origin, Phase, Runtime, Submit};
+use crate::adapter::{Answer, Lifetime, OpenContext, Told};
 use crate::contract::event::kinds;
 use crate::keeper::{Link, LinkError};
 use crate::ledger::Change;
@@ -31,19 +31,23 @@ const INPUT_CAPACITY: u64 = 64 << 20;
 const OOM_SCORE_ADJ: i32 = 500;
 
 impl Runtime {
-    /// Stores the row, with whatever is submitted by the start itself; the keeper is started when that is durable.
-    pub(super) fn begin(&mut self, mut draft: Draft) {
-        self.phase = Phase::Opening;
-        let Some(Origin::Fresh { resume, .. }) = &self.origin else { return };
+    /// The row, to be stored with whatever is submitted by the start itself; the keeper is started when that is durable.
+    fn begin(&mut self, mut draft: Draft) -> Draft {
+        self.phase = Phase::Storing;
+        let resume = match &self.origin {
+            Some(Origin::Fresh { resume, .. }) => resume.clone(),
+            _ => None,
+        };
         let context = OpenContext { spec: &self.spec, resume: resume.as_ref(), task: None };
         self.adapter = Some(self.harness.adapter.open(context));
         draft.changes.insert(0, Change::Runtime(self.row.clone()));
         let data = json!({ "runtime_id": self.row.id, "harness": self.row.harness });
         draft.events.push(render::outside(kinds::RUNTIME_OPENED, data));
-        self.store(draft, Ticket::default());
+        draft
     }
 
     pub(super) fn spawn_keeper(&mut self, ctx: &mut Context<Self>) {
+        self.phase = Phase::Starting;
         if self.stop.is_some() {
             return self.not_started("it was stopped before it started", ctx);
         }
@@ -173,13 +177,13 @@ impl Handler<Submit> for Runtime {
         let Submit { task, delegation, draft } = submit;
         // What was there before is the agent's own.
         self.task_since = ostler_keeper::tree::ticks(ostler_keeper::clock::now());
-        if self.phase == Phase::Prepared {
+        let draft = if self.phase == Phase::Prepared {
             self.row.submits = Some(task.clone());
-            self.begin(draft);
-            self.tell(Told::Submit { task: &task, delegation: &delegation }, Draft::default());
+            self.begin(draft)
         } else {
-            self.tell(Told::Submit { task: &task, delegation: &delegation }, draft);
-        }
+            draft
+        };
+        self.tell(Told::Submit { task: &task, delegation: &delegation }, draft);
     }
 }
 
@@ -188,7 +192,10 @@ impl Handler<Order> for Runtime {
 
     fn handle(&mut self, order: Order, _: &mut Self::Context) {
         match order {
-            Order::Start => self.begin(Draft::default()),
+            Order::Start => {
+                let draft = self.begin(Draft::default());
+                self.dispatch(Answer::default(), Vec::new(), draft, 0);
+            }
             Order::Interrupt => self.tell(Told::Interrupt, Draft::default()),
             Order::Respond(interaction, response) => {
                 let told = Told::Respond { interaction: &interaction, response: &response };

@@ -48,7 +48,7 @@ impl Runtime {
         match self.phase {
             Phase::Running => self.keeper_order(KeeperOrder::Stop(self.ladder(mode))),
             Phase::Prepared => self.never_started(),
-            Phase::Opening | Phase::Over => {}
+            Phase::Storing | Phase::Starting | Phase::Over => {}
         }
     }
 

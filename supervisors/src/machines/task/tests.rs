@@ -201,10 +201,8 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Submit => self.work(),
-                Effect::Interrupt => {
-                    if self.dice.roll(3) > 0 {
-                        self.pending.push(Input::Fact(Fact::End(EndReport::Interrupted)));
-                    }
+                Effect::Interrupt if self.dice.roll(3) > 0 => {
+                    self.pending.push(Input::Fact(Fact::End(EndReport::Interrupted)));
                 }
                 Effect::Answer(id, _) => self.pending.push(Input::Fact(Fact::AnswerConfirmed(id.clone()))),
                 Effect::ListStrays => self.pending.push(Input::Strays(self.strays.clone())),

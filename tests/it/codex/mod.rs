@@ -1,0 +1,1 @@
+//! Real Codex over the model server.

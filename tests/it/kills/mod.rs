@@ -1,0 +1,1 @@
+//! SIGKILL on the owner.

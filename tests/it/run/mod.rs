@@ -1,0 +1,6 @@
+//! `ostler run` with the scripted agent.
+
+mod a_cancel_is_heard_at_any_moment;
+mod each_end_has_its_verdict_and_exit_code;
+mod hostile_output_costs_bounded_memory;
+mod the_shell_says_what_happened;

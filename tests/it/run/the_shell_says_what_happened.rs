@@ -1,0 +1,116 @@
+//! Words, help, and wrong usage.
+
+use crate::support::shell::Shell;
+
+#[test]
+fn the_answer_is_on_stdout_and_progress_is_not() {
+    let shell = Shell::new();
+    let done = shell.ostler(&["run", "--harness", "scripted", "say the answer"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "the answer\n"), "{done:?}");
+}
+
+#[test]
+fn a_prompt_comes_from_standard_input_byte_for_byte() {
+    use std::io::Write;
+    let shell = Shell::new();
+    let mut child = shell
+        .command(&["run", "--harness", "scripted", "-"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("runs");
+    child.stdin.take().expect("piped").write_all("  hällo  ".as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "You said:   hällo  \n");
+}
+
+#[test]
+fn wrong_usage_is_two_and_changes_nothing() {
+    let shell = Shell::new();
+    for arguments in [
+        &["run"][..],
+        &["run", "--harness", "scripted", ""],
+        &["run", "--harness", "scripted", "--timeout", "5", "x"],
+        &["run", "--harness", "a b", "x"],
+        &["run", "--harness", "scripted", "--cwd", "/no/such/directory", "x"],
+        &["frobnicate"],
+    ] {
+        let done = shell.ostler(arguments);
+        assert_eq!(done.code, 2, "{arguments:?}: {done:?}");
+    }
+    let listed = shell.ostler(&["session", "list", "--json"]);
+    assert!(listed.code == 3 || listed.json().as_array().is_some_and(Vec::is_empty), "{listed:?}");
+}
+
+#[test]
+fn what_is_not_known_is_named_and_three() {
+    let shell = Shell::new();
+    shell.run("say hi");
+    for (arguments, what) in [
+        (&["run", "--harness", "nobody", "x"][..], "no harness nobody is configured; there are"),
+        (&["run", "--session", "sess_none", "x"], "session sess_none is not known"),
+        (&["task", "show", "task_none"], "task task_none is not known"),
+        (&["task", "cancel", "task_none"], "task task_none is not known"),
+        (&["session", "close", "sess_none"], "session sess_none is not known"),
+    ] {
+        let done = shell.ostler(arguments);
+        assert_eq!(done.code, 3, "{arguments:?}: {done:?}");
+        assert!(done.stderr.contains(what), "{arguments:?}: {done:?}");
+    }
+}
+
+#[test]
+fn without_any_agent_it_says_what_was_looked_for() {
+    let shell = Shell::new();
+    let empty = shell.path().join("empty.toml");
+    std::fs::write(&empty, "").expect("written");
+    let mut command = shell.command(&["run", "hi"]);
+    let done = command.env("PATH", "/nowhere").env("OSTLER_CONFIG", empty).output().expect("runs");
+    let text = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(3), "{text}");
+    assert!(text.contains("no agent is installed") && text.contains("npm install -g @openai/codex"), "{text}");
+}
+
+#[test]
+fn every_verb_has_help_and_json() {
+    let shell = Shell::new();
+    shell.run("say hi");
+    for verb in [
+        &["tree"][..],
+        &["task", "list"],
+        &["session", "list"],
+        &["harness", "list"],
+        &["harness", "show", "scripted"],
+        &["doctor"],
+        &["config", "check"],
+        &["config", "show"],
+    ] {
+        let done = shell.ostler(&[verb, &["--json"]].concat());
+        assert_eq!(done.code, 0, "{verb:?}: {done:?}");
+        done.json();
+        assert_eq!(shell.ostler(&[verb, &["--help"]].concat()).code, 0);
+        assert_eq!(shell.ostler(verb).code, 0);
+    }
+}
+
+#[test]
+fn a_secret_of_the_configuration_is_nowhere() {
+    let shell = Shell::with(
+        crate::support::shell::Containment::Descent,
+        "[harness.secretive]\nadapter = \"oneshot\"\ncommand = [\"sh\", \"-c\", \"exit 3\"]\nenvironment = { TOKEN = \"hunter2-planted\" }\n",
+    );
+    let mut seen = String::new();
+    for arguments in [
+        &["--log", "trace", "run", "--harness", "secretive", "--events", "x"][..],
+        &["harness", "show", "secretive"],
+        &["config", "show", "--json"],
+        &["tree", "--json"],
+        &["task", "list", "--json"],
+        &["--log", "trace", "doctor"],
+    ] {
+        let done = shell.ostler(arguments);
+        seen += &format!("{done:?}");
+    }
+    assert!(seen.contains("secretive") && !seen.contains("hunter2-planted"));
+    let stored = std::fs::read(shell.state().join("ledger.sqlite")).expect("readable");
+    assert!(!String::from_utf8_lossy(&stored).contains("hunter2-planted"));
+}

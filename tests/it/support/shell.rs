@@ -1,0 +1,189 @@
+//! Ostler as a user has it: a state folder, a configuration file, commands.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::kernel::{Marker, wait_until};
+use super::programs;
+
+/// Whether runtimes get a control group leaf.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Containment {
+    Descent,
+    Leaf,
+}
+
+impl Containment {
+    /// Those this machine can have.
+    pub fn all() -> Vec<Self> {
+        let leaf = ostler_keeper::usable_leaf_parent().map(|_| Self::Leaf);
+        [Some(Self::Descent), leaf].into_iter().flatten().collect()
+    }
+}
+
+/// One user's Ostler.
+pub struct Shell {
+    root: tempfile::TempDir,
+    pub marker: Marker,
+    pub log: PathBuf,
+}
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        Self {
+            code: output.status.code().unwrap_or_else(|| -output.status.signal().unwrap_or(0)),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Done {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Shell {
+    pub fn new() -> Self {
+        Self::with(Containment::Descent, "")
+    }
+
+    /// With this containment, and more lines of configuration.
+    pub fn with(containment: Containment, more: &str) -> Self {
+        let root = tempfile::tempdir().expect("a folder");
+        let (marker, log) = (Marker::new(), root.path().join("agent.log"));
+        let groups = if containment == Containment::Leaf { "try" } else { "never" };
+        let agent = programs::agent(&["lines"]);
+        let config = format!(
+            "control_groups = \"{groups}\"\norphan_grace = \"20s\"\n{more}\n\
+             [harness.scripted]\ncommand = {agent:?}\n\
+             environment = {{ MARK = {mark:?}, OSTLER_AGENT_LOG = {log:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
+             [harness.scripted.deadlines]\nterminate = \"200ms\"\nend_of_input = \"50ms\"\nstray = \"100ms\"\n\
+             [harness.json]\nadapter = \"oneshot\"\ncommand = {json:?}\noutput = \"json_lines\"\n\
+             environment = {{ MARK = {mark:?}, OSTLER_AGENT_LOG = {log:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
+             [harness.json.deadlines]\nterminate = \"200ms\"\nend_of_input = \"50ms\"\nstray = \"100ms\"\n",
+            json = programs::agent(&["lines", "--json"]),
+            mark = marker.text(),
+            log = log.display().to_string(),
+        );
+        std::fs::write(root.path().join("ostler.toml"), config).expect("written");
+        std::fs::create_dir(root.path().join("work")).expect("made");
+        Self { root, marker, log }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.path().join("work")
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(programs::ostler());
+        command
+            .args(arguments)
+            .current_dir(self.work())
+            .env("OSTLER_CONFIG", self.path().join("ostler.toml"))
+            .env("OSTLER_STATE", self.state())
+            .env_remove("OSTLER_HARNESS")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn ostler(&self, arguments: &[&str]) -> Done {
+        self.command(arguments).output().expect("runs").into()
+    }
+
+    /// `ostler run --json` of a script.
+    pub fn run(&self, script: &str) -> Done {
+        self.ostler(&["run", "--harness", "scripted", "--json", script])
+    }
+
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().expect("runs")
+    }
+
+    /// Starts the daemon, and waits until it listens.
+    pub fn serve(&self) -> Child {
+        let child = self.command(&["serve"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
+        wait_until(Duration::from_secs(20), "the daemon listens", || {
+            let listens = self.ostler(&["task", "list", "--json"]);
+            let socket = std::os::unix::net::UnixStream::connect(self.state().join("ostler.sock"));
+            if socket.is_ok() { Ok(()) } else { Err(format!("{listens:?}")) }
+        });
+        child
+    }
+
+    /// Every task, newest first.
+    pub fn tasks(&self) -> Vec<Value> {
+        let listed = self.ostler(&["task", "list", "--json"]);
+        assert_eq!(listed.code, 0, "{listed:?}");
+        listed.json().as_array().expect("a list").clone()
+    }
+
+    /// The events of a session.
+    pub fn events(&self, session: &str) -> Vec<Value> {
+        let read = self.ostler(&["events", session]);
+        assert_eq!(read.code, 0, "{read:?}");
+        read.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// How many prompts the agent really received.
+    pub fn received(&self) -> usize {
+        std::fs::read_to_string(&self.log).unwrap_or_default().lines().count()
+    }
+
+    /// Nothing of any runtime is left: no process, no folder, no owner, no leaf.
+    pub fn assert_nothing_left(&self) {
+        self.marker.assert_gone(Duration::from_secs(10));
+        wait_until(Duration::from_secs(10), "folders are gone", || {
+            let runs =
+                folders(&self.state().join("run")).into_iter().flat_map(|boot| folders(&boot)).collect::<Vec<_>>();
+            let owners = std::fs::read_dir(self.state().join("owners")).into_iter().flatten().count();
+            if runs.is_empty() && owners == 0 { Ok(()) } else { Err(format!("{runs:?}, {owners} owners")) }
+        });
+    }
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+/// Sends a signal to a child.
+pub fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal).expect("sent");
+}
+
+/// Positions rise by one from 1, each run's sequence too, and a run's terminal event is its last.
+pub fn assert_whole(events: &[Value]) {
+    let mut sequences: std::collections::HashMap<String, (u64, bool)> = std::collections::HashMap::new();
+    for (index, event) in events.iter().enumerate() {
+        assert_eq!(event["position"], index as u64 + 1, "{event}");
+        let Some(run) = event["run_id"].as_str() else { continue };
+        let (last, over) = sequences.entry(run.to_owned()).or_default();
+        assert!(!*over, "an event after the terminal one: {event}");
+        assert_eq!(event["sequence"], *last + 1, "{event}");
+        *last += 1;
+        *over = matches!(event["type"].as_str(), Some("run.completed" | "run.failed" | "run.cancelled"));
+    }
+}
