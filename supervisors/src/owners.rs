@@ -81,6 +81,25 @@ impl Owners {
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
+    /// Holds every other process off from taking over, until the returned lock is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the lock cannot be taken at all.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future gives the lock back as soon as it gets it.
+    pub async fn takeover(&self) -> io::Result<File> {
+        let path = self.folder.with_extension("lock");
+        let lock = move || {
+            let file = File::options().create(true).write(true).truncate(false).open(path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        tokio::task::spawn_blocking(lock).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+
     /// Whether somebody who lives is this owner. One without a file is gone.
     pub fn is_held(&self, owner: &OwnerId, free: &HashMap<OwnerId, OwnerKind>) -> bool {
         !free.contains_key(owner) && self.folder.join(owner.as_str()).exists()

@@ -23,6 +23,18 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
+/// Holds other processes off while a file is made or brought up to date; SQLite's own locks cover single statements.
+pub(super) async fn lock(path: &Path) -> Result<File, LedgerError> {
+    let path = path.with_extension("lock");
+    let lock = move || {
+        let file = File::options().create(true).write(true).truncate(false).open(path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    let locked = tokio::task::spawn_blocking(lock).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    locked.map_err(|source| LedgerError::Store { doing: "lock it", source: Box::new(source) })
+}
+
 /// What is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {

@@ -78,7 +78,7 @@ fn resolved(id: &str, resolution: &Resolution) -> Value {
     }
 }
 
-fn fact(fact: &Fact) -> Option<(EventKind, Value)> {
+pub(super) fn fact(fact: &Fact) -> Option<(EventKind, Value)> {
     Some(match fact {
         Fact::MessageDelta { message, role, text } => {
             let data = json!({ "text": text, "message_id": message });

@@ -89,8 +89,7 @@ impl Sessions {
     fn load(&mut self, id: SessionId, load: Load) -> ResponseActFuture<Self, Result<Addr<Session>, SessionError>> {
         let env = self.env.clone();
         let read = async move {
-            let row = env.ledger.session(&id).await?.ok_or_else(|| SessionError::UnknownSession(id.clone()))?;
-            let row = env.claim(row).await?;
+            let row = env.claim(&id).await?;
             let runtime = super::reaper::found_runtime(&env, &row).await?;
             Ok(Found::read(&env, row, runtime, load).await?)
         };

@@ -133,8 +133,10 @@ impl Env {
         self.configured.iter().find(|harness| harness.id == *id).cloned()
     }
 
-    /// Makes a session ours, if its owner's lock is free.
-    pub(super) async fn claim(&self, row: SessionRow) -> Result<SessionRow, SessionError> {
+    /// Makes a session ours, if its owner's lock is free. One process at a time takes over, and looks again first.
+    pub(super) async fn claim(&self, id: &SessionId) -> Result<SessionRow, SessionError> {
+        let _alone = self.owners.takeover().await.map_err(|error| SessionError::Stalled(error.to_string()))?;
+        let row = self.ledger.session(id).await?.ok_or_else(|| SessionError::UnknownSession(id.clone()))?;
         if row.owner == self.owner {
             return Ok(row);
         }

@@ -25,6 +25,8 @@ use crate::machines::settlement::Loss;
 
 /// How long a keeper whose owner is gone gets to say its last word before it is told to.
 const LAST_WORD: Duration = Duration::from_secs(2);
+/// How long a folder without an identity is left alone.
+const YOUNG: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What a pass found and did.
@@ -83,7 +85,12 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
             (OwnerKind::Run, Some(OwnerKind::Serve)) => continue,
             _ => Load::Collect,
         };
-        let row = env.claim(row).await?;
+        let row = match env.claim(&row.id).await {
+            Ok(row) => row,
+            // Another process was first.
+            Err(SessionError::Foreign { .. }) => continue,
+            Err(error) => return Err(error),
+        };
         let runtime = match load {
             Load::Collect => last_words(env, &row).await?,
             _ => found_runtime(env, &row).await?,
@@ -115,7 +122,9 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
         let _rebuilt = closed.await;
     }
     reaped.swept = sweep_unknown(env, &free).await?;
-    env.owners.forget(&free).await;
+    // What a daemon left is taken over by a daemon, and its owner is known until then.
+    let done = free.into_iter().filter(|(_, kind)| env.kind == OwnerKind::Serve || *kind == OwnerKind::Run).collect();
+    env.owners.forget(&done).await;
     Ok(reaped)
 }
 
@@ -187,6 +196,9 @@ async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
             _ => Origin::Gone { state, loss: Loss::Rebooted },
         });
     }
+    if fence(&state.row.folder) {
+        return Ok(Origin::NeverStarted);
+    }
     Ok(match look(&state) {
         Look::LastWord(word) => Origin::LastWord { state, word },
         Look::Living(secret) => {
@@ -198,6 +210,19 @@ async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
             Origin::Gone { state, loss: Loss::Swept }
         }
     })
+}
+
+/// Makes a runtime's folder in its keeper's place. A keeper registers by making it, before it forks, and gives up if it
+/// is there: so one that has not made it by now never starts anything. `true` if that is so.
+fn fence(folder: &Path) -> bool {
+    let made = folder.parent().map(|parent| std::fs::create_dir_all(parent).and_then(|()| std::fs::create_dir(folder)));
+    matches!(made, Some(Ok(())))
+}
+
+/// A folder without an identity is a fence, or that of a keeper that registers this very moment.
+fn is_young(folder: &Path) -> bool {
+    let made = folder.metadata().and_then(|folder| folder.modified()).ok();
+    made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age < YOUNG)
 }
 
 /// Folders of which no row knows: their keepers never got a submission, or were let go already.
@@ -213,6 +238,9 @@ async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<
             let identity = Identity::read(&folder).ok().flatten();
             let owner = identity.as_ref().and_then(|identity| identity.owner.parse::<OwnerId>().ok());
             let ours = owner.as_ref() == Some(&env.owner);
+            if identity.is_none() && is_young(&folder) {
+                continue;
+            }
             if ours || owner.is_some_and(|owner| env.owners.is_held(&owner, free)) {
                 continue;
             }

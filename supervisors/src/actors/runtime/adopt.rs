@@ -35,7 +35,7 @@ impl Runtime {
                 self.restore(&state);
                 self.nothing_left(loss);
             }
-            Origin::Fresh { .. } => {}
+            Origin::Fresh { .. } | Origin::NeverStarted => {}
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::journal::Draft;
 use super::super::render;
 use super::super::session::RuntimeNews;
-use super::{Phase, Runtime, Ticket, exit_fact};
+use super::{Phase, Runtime, Serving, Ticket, exit_fact};
 use crate::contract::event::kinds;
 use crate::ledger::Change;
 use crate::machines::settlement::Loss;
@@ -45,7 +45,7 @@ impl Runtime {
 
     /// Once everything of it is known and the task it served is stored, its row goes.
     pub(super) fn finish_if_over(&mut self) {
-        let known = self.emptied && self.output_ended && self.task.is_none();
+        let known = self.emptied && self.output_ended && matches!(self.task, Serving::Nobody);
         if !known || self.phase == Phase::Prepared || std::mem::replace(&mut self.gone, true) {
             return;
         }

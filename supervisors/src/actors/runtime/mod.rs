@@ -82,6 +82,8 @@ pub(super) enum Order {
     Stop(StopMode),
     /// The task that was served is settled and stored.
     TaskOver,
+    /// It has handed on everything.
+    TaskGone,
 }
 
 /// The task it works for.
@@ -101,6 +103,8 @@ pub(super) enum Origin {
     Living { state: RuntimeState, outbox: Vec<OutboxItem>, secret: Vec<u8> },
     /// Its keeper has said its last word.
     LastWord { state: RuntimeState, word: Box<LastWord> },
+    /// Its keeper never registered, and can no longer.
+    NeverStarted,
     /// Its keeper is gone without a word, and what it left was ended.
     Gone { state: RuntimeState, loss: Loss },
 }
@@ -119,6 +123,16 @@ enum Phase {
     Over,
 }
 
+/// For whom a runtime works, and so by which way its facts reach the journal.
+enum Serving {
+    /// For nobody: straight to the journal.
+    Nobody,
+    /// For this task: through it, so that its facts and what they caused are stored together.
+    Task(Addr<Task>),
+    /// For one that is being let go: what it has still to hand on comes first, so the rest waits.
+    Leaving(Vec<(Draft, Ticket)>),
+}
+
 /// The actor of one runtime.
 pub(super) struct Runtime {
     env: Arc<Env>,
@@ -127,7 +141,7 @@ pub(super) struct Runtime {
     row: RuntimeRow,
     session: Addr<Session>,
     own: Option<Addr<Self>>,
-    task: Option<Addr<Task>>,
+    task: Serving,
     task_since: u64,
     origin: Option<Origin>,
     phase: Phase,
@@ -178,7 +192,7 @@ pub(super) struct Begin {
 impl Runtime {
     pub(super) fn new(begin: Begin) -> Self {
         let Begin { env, harness, spec, row, session, origin, task, guard } = begin;
-        let (task, task_since) = task.map_or((None, 0), |(task, since)| (Some(task), since));
+        let (task, task_since) = task.map_or((Serving::Nobody, 0), |(task, since)| (Serving::Task(task), since));
         let framer = Framer::new(harness.frame_cap, env.frames.clone(), 0, false);
         Self {
             env,
@@ -237,13 +251,21 @@ impl Runtime {
             self.outbox.push_back(item);
         }
         self.changes(&mut draft);
-        let ticket = Ticket { give, ack: Some(self.stored_offset.0), send: self.next_message - 1, gone: false };
         if facts.is_empty() && then.is_empty() && draft.is_empty() {
-            return self.settle_ticket(&ticket);
+            // Nothing to store, so nothing that becomes durable: only the room comes back.
+            return self.give(give);
         }
-        match &self.task {
-            Some(task) => task.do_send(Facts { facts, then, draft, ticket }),
-            None => self.store(draft, ticket),
+        let ticket = Ticket { give, ack: Some(self.stored_offset.0), send: self.next_message - 1, gone: false };
+        match &mut self.task {
+            Serving::Task(task) => task.do_send(Facts { facts, then, draft, ticket }),
+            Serving::Leaving(held) => {
+                late(facts, &mut draft);
+                held.push((draft, ticket));
+            }
+            Serving::Nobody => {
+                late(facts, &mut draft);
+                self.store(draft, ticket);
+            }
         }
     }
 
@@ -303,8 +325,28 @@ impl Runtime {
         self.session.do_send(super::session::FromRuntime { runtime: self.row.id.clone(), news });
     }
 
+    fn give(&self, bytes: usize) {
+        if let Some(link) = &self.link {
+            link.window.give(bytes);
+        }
+    }
+
+    /// The task it worked for is settled: once that has handed on everything, the rest goes straight to the journal.
+    fn leave_task(&mut self) {
+        match std::mem::replace(&mut self.task, Serving::Leaving(Vec::new())) {
+            Serving::Task(task) => task.do_send(super::task::LetGo { runtime: self.own.clone() }),
+            other => self.task = other,
+        }
+    }
+
+    fn left_task(&mut self) {
+        if let Serving::Leaving(held) = std::mem::replace(&mut self.task, Serving::Nobody) {
+            held.into_iter().for_each(|(draft, ticket)| self.store(draft, ticket));
+        }
+    }
+
     fn to_task(&self, input: Input) {
-        if let Some(task) = &self.task {
+        if let Serving::Task(task) = &self.task {
             task.do_send(super::task::Step(input));
         }
     }
@@ -374,7 +416,19 @@ impl Handler<Serve> for Runtime {
     type Result = ();
 
     fn handle(&mut self, serve: Serve, _: &mut Self::Context) {
-        (self.task, self.task_since) = (Some(serve.task), serve.since);
+        self.left_task();
+        (self.task, self.task_since) = (Serving::Task(serve.task), serve.since);
+    }
+}
+
+/// What nobody is there for any more is kept as events outside any run.
+fn late(facts: Vec<Fact>, draft: &mut Draft) {
+    for fact in facts {
+        if let Fact::Warning { .. } | Fact::Noise { .. } = fact
+            && let Some((kind, data)) = super::render::fact(&fact)
+        {
+            draft.events.push(super::render::outside(kind, data));
+        }
     }
 }
 

@@ -205,7 +205,11 @@ impl Handler<Order> for Runtime {
             Order::EndStray(stray) => self.end_stray(stray),
             Order::Stop(mode) => self.order_stop(mode),
             Order::TaskOver => {
-                self.task = None;
+                self.leave_task();
+                self.finish_if_over();
+            }
+            Order::TaskGone => {
+                self.left_task();
                 self.finish_if_over();
             }
         }

@@ -38,17 +38,13 @@ impl Runtime {
         self.stderr.extend(bytes);
         let excess = self.stderr.len().saturating_sub(STDERR_TAIL);
         self.stderr.drain(..excess);
-        if let Some(link) = &self.link {
-            link.window.give(bytes.len());
-        }
+        self.give(bytes.len());
     }
 
     /// What waited for a commit: room, an acknowledgement, messages.
     pub(super) fn settle_ticket(&mut self, ticket: &Ticket) {
         self.durable_messages = self.durable_messages.max(ticket.send);
-        if let Some(link) = &self.link {
-            link.window.give(ticket.give);
-        }
+        self.give(ticket.give);
         if let Some(offset) = ticket.ack.filter(|offset| *offset > self.acknowledged) {
             self.acknowledged = offset;
             self.keeper_order(KeeperOrder::Ack { stream: Stream::Stdout, offset });

@@ -2,6 +2,7 @@
 
 use actix::prelude::*;
 
+use super::super::journal::{Draft, Store};
 use super::super::render;
 use super::super::runtime::{Begin as RuntimeBegin, Origin, Runtime, Serve};
 use super::super::system::Env;
@@ -11,7 +12,7 @@ use crate::actors::guard::ExitGuard;
 use crate::adapter::Fact;
 use crate::clock;
 use crate::contract::{CancelCause, Event, Position, RuntimeId};
-use crate::ledger::{InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState};
+use crate::ledger::{Change, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState};
 use crate::machines::settlement::Loss;
 use crate::machines::task::{Input, Task as Machine};
 
@@ -91,7 +92,14 @@ async fn run_of(env: &Env, row: &SessionRow, task: &TaskRow) -> Result<Vec<Event
 
 impl Session {
     pub(super) fn take_up(&mut self, found: Found, ctx: &mut Context<Self>) {
-        let Found { last, events, asked, runtime, load, .. } = found;
+        let Found { mut last, events, asked, mut runtime, load, .. } = found;
+        if let Some(never) = runtime.take_if(|runtime| matches!(runtime.origin, Origin::NeverStarted)) {
+            self.forget_runtime(&never.row);
+            // Nothing was submitted by a start that never was: the task is where it was before.
+            last.iter_mut()
+                .filter(|task| task.state != TaskState::Settled)
+                .for_each(|task| task.state = TaskState::Accepted);
+        }
         let unsettled = last.filter(|task| task.state != TaskState::Settled);
         let has_runtime = runtime.is_some();
         if let Some(row) = unsettled {
@@ -107,6 +115,11 @@ impl Session {
             self.end_leftovers(ctx);
         }
         self.request_cancel_again();
+    }
+
+    fn forget_runtime(&self, row: &RuntimeRow) {
+        let draft = Draft { changes: vec![Change::RuntimeGone(row.id.clone())], ..Draft::default() };
+        self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: None });
     }
 
     fn take_up_task(&mut self, row: TaskRow, events: &[Event], asked: Vec<Fact>, ctx: &mut Context<Self>) {

@@ -71,7 +71,11 @@ impl Handler<TaskSettled> for Session {
         for waiter in task.waiters {
             let _gone = waiter.send(Ok((*settled.row).clone()));
         }
+        if self.runtime.is_none() {
+            task.actor.do_send(LetGo { runtime: None });
+        }
         if let Some(runtime) = &self.runtime {
+            // The runtime lets go of the task, after the last fact it has for it.
             runtime.actor.do_send(Order::TaskOver);
             let lost = settled.row.outcome.is_some_and(|outcome| matches!(outcome.verdict, Verdict::Unresolved { .. }));
             if lost {
@@ -79,7 +83,6 @@ impl Handler<TaskSettled> for Session {
                 runtime.actor.do_send(Order::Stop(StopMode::Ladder));
             }
         }
-        task.actor.do_send(LetGo);
         self.finish_close();
     }
 }

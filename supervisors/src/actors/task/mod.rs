@@ -276,15 +276,20 @@ impl Handler<Respond> for Task {
     }
 }
 
-/// The session lets go of a settled task.
+/// Whoever sent facts to a settled task lets go of it: everything before this was handed on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct LetGo;
+pub(super) struct LetGo {
+    pub(super) runtime: Option<Addr<Runtime>>,
+}
 
 impl Handler<LetGo> for Task {
     type Result = ();
 
-    fn handle(&mut self, _: LetGo, ctx: &mut Self::Context) {
+    fn handle(&mut self, let_go: LetGo, ctx: &mut Self::Context) {
+        if let Some(runtime) = let_go.runtime {
+            runtime.do_send(Order::TaskGone);
+        }
         self.guard.ends(ExitReason::Normal);
         ctx.stop();
     }

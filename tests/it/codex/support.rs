@@ -1,0 +1,97 @@
+//! One user with real Codex, whose model is on loopback.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::shell::Shell;
+
+const RULES: &str = r#"[
+  { "contains": "run it", "after_tool": false, "tool": "echo hi > out.txt && cat out.txt" },
+  { "contains": "run it", "after_tool": true, "text": "the tool said {tool}" },
+  { "contains": "sleep", "after_tool": false, "tool": "sleep 1000" },
+  { "contains": "slow", "text": "one two three four five six seven eight nine ten", "every_ms": 200 },
+  { "contains": "overload", "status": 500 },
+  { "text": "reply number {n}" }
+]"#;
+
+/// A user with Codex.
+pub struct User {
+    pub shell: Shell,
+    model: Child,
+}
+
+impl User {
+    pub fn new() -> Self {
+        let shell = Shell::new();
+        let path = |name: &str| shell.path().join(name);
+        std::fs::write(path("rules.json"), RULES).expect("written");
+        let mut model = Command::new(model_program())
+            .arg("--rules")
+            .arg(path("rules.json"))
+            .arg("--record")
+            .arg(path("record.jsonl"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the model server is built: run scripts/test");
+        let mut address = String::new();
+        BufReader::new(model.stdout.as_mut().expect("piped")).read_line(&mut address).expect("an address");
+        std::fs::create_dir(path("codex-home")).expect("made");
+        let provider = format!(
+            "model = \"scripted\"\nmodel_provider = \"local\"\ncheck_for_update_on_startup = false\n\
+             [analytics]\nenabled = false\n\
+             [model_providers.local]\nname = \"local\"\nbase_url = \"http://{}/v1\"\nenv_key = \"LOCAL_KEY\"\n\
+             wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",
+            address.trim()
+        );
+        std::fs::write(path("codex-home/config.toml"), provider).expect("written");
+        let mut config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
+        config += &format!(
+            "[harness.codex]\ncommand = [{:?}, \"app-server\"]\nsandbox = \"danger-full-access\"\n\
+             environment = {{ CODEX_HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
+            codex_program().display().to_string(),
+            path("codex-home").display().to_string(),
+            shell.marker.text(),
+        );
+        std::fs::write(path("ostler.toml"), config).expect("written");
+        let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
+        assert!(init.is_ok_and(|status| status.success()));
+        Self { shell, model }
+    }
+
+    /// The requests that reached the model, in order; hang-ups apart.
+    pub fn requests(&self) -> Vec<Value> {
+        let record = std::fs::read_to_string(self.shell.path().join("record.jsonl")).unwrap_or_default();
+        let entries = record.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        entries.filter(|entry| entry["request"].is_object()).collect()
+    }
+
+    pub fn run(&self, more: &[&str]) -> crate::support::shell::Done {
+        self.shell.ostler(&[&["run", "--harness", "codex", "--json"], more].concat())
+    }
+
+    /// Every process of this user whose command line has this text.
+    pub fn processes(&self, text: &str) -> Vec<i32> {
+        self.shell.marker.alive().into_iter().filter(|(_, line)| line.contains(text)).map(|(pid, _)| pid).collect()
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ended = self.model.kill();
+        let _reaped = self.model.wait();
+    }
+}
+
+fn model_program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_ostler")).with_file_name("ostler-model")
+}
+
+fn codex_program() -> PathBuf {
+    let vendor = ".agents/codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(vendor);
+    assert!(path.is_file(), "Codex is not installed at {}: run scripts/setup", path.display());
+    path
+}
