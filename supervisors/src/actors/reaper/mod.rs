@@ -26,7 +26,7 @@ use crate::machines::settlement::Loss;
 /// How long a keeper whose owner is gone gets to say its last word before it is told to.
 const LAST_WORD: Duration = Duration::from_secs(2);
 /// How long a folder without an identity is left alone.
-const YOUNG: Duration = Duration::from_secs(10);
+const YOUNG: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What a pass found and did.

@@ -9,7 +9,7 @@ use super::super::system::Env;
 use super::super::task::{Begin as TaskBegin, Step, Task, Use};
 use super::{ActiveRuntime, ActiveTask, ContextMachine, RuntimeState, Session, SessionChild};
 use crate::actors::guard::ExitGuard;
-use crate::adapter::Fact;
+use crate::adapter::{Fact, Lifetime};
 use crate::clock;
 use crate::contract::{CancelCause, Event, Position, RuntimeId};
 use crate::ledger::{Change, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState};
@@ -142,6 +142,8 @@ impl Session {
     }
 
     pub(super) fn start_task_actor(&mut self, row: TaskRow, machine: Machine, sequence: u64, ctx: &mut Context<Self>) {
+        let is_task = self.harness.as_ref().is_some_and(|harness| harness.adapter.lifetime() == Lifetime::Task);
+        self.task_request = is_task.then(|| (row.id.clone(), row.delegation.clone()));
         self.task_was_submitted = machine.was_submitted();
         self.task_created_ms = row.created_ms;
         self.task_cancel = row.cancel;

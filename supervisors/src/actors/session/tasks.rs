@@ -156,8 +156,6 @@ impl Handler<Accepted> for Session {
         let Some(harness) = self.harness.clone() else { return };
         let policy = harness.task_policy(self.env.strays);
         let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);
-        self.task_request =
-            (harness.adapter.lifetime() == Lifetime::Task).then(|| (row.id.clone(), row.delegation.clone()));
         let id = row.id.clone();
         self.start_task_actor(*row, machine, sequence, ctx);
         // A caller that is gone finds its task by the list.
