@@ -143,6 +143,10 @@ impl Adapter for Machine {
         }
     }
 
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     fn snapshot(&self) -> Vec<u8> {
         serde_json::to_vec(&Snapshot { version: VERSION }).unwrap_or_default()
     }

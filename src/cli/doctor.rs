@@ -55,10 +55,10 @@ fn containment() -> Check {
 }
 
 fn state(settings: &Settings) -> Check {
-    let usable = std::fs::create_dir_all(&settings.state);
+    let usable = settings.make_state();
     let found = match &usable {
         Ok(()) => settings.state.display().to_string(),
-        Err(error) => format!("{}: {error}", settings.state.display()),
+        Err(failure) => failure.message.clone(),
     };
     Check { name: "state", ok: usable.is_ok(), found }
 }

@@ -203,7 +203,7 @@ impl Watch<'_> {
             let mut over = false;
             for event in &found {
                 over |= event["run_id"] == json!(run_id) && is_terminal(event);
-                self.show(event).await?;
+                self.show(event, signals).await?;
             }
             if over {
                 return self.door.wait(self.task).await;
@@ -242,7 +242,7 @@ impl Watch<'_> {
         self.door.cancel(self.task, cause).await
     }
 
-    async fn show(&mut self, event: &Value) -> Result<(), Failure> {
+    async fn show(&mut self, event: &Value, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
         if self.ttft.is_none() && event["type"] == "message.delta" {
             self.ttft = Some(self.started.elapsed());
         }
@@ -254,13 +254,13 @@ impl Watch<'_> {
             self.progress.show(event);
         }
         if event["type"] == "approval.requested" {
-            self.decide(&event["data"]).await?;
+            self.decide(&event["data"], signals).await?;
         }
         Ok(())
     }
 
-    /// The door answers as the caller, once for each request (rules 7).
-    async fn decide(&mut self, data: &Value) -> Result<(), Failure> {
+    /// The door answers as the caller, once for each request (rules 7). A signal is heard meanwhile.
+    async fn decide(&mut self, data: &Value, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
         let Some(Ok(interaction)) = data["interaction_id"].as_str().map(str::parse::<InteractionId>) else {
             return Ok(());
         };
@@ -270,15 +270,21 @@ impl Watch<'_> {
             ApprovalPolicy::Ask => {
                 self.progress.clear();
                 let question = data["prompt"].as_str().unwrap_or_default().to_owned();
-                match tokio::task::spawn_blocking(move || ask(&question)).await {
-                    Ok(decision) => decision,
-                    Err(_) => ApprovalDecision::Decline,
+                tokio::select! {
+                    decision = tokio::task::spawn_blocking(move || ask(&question)) => {
+                        decision.unwrap_or(ApprovalDecision::Decline)
+                    }
+                    signal = signals.recv() => return self.signalled(signal).await,
                 }
             }
         };
         let response = InteractionResponse::Approval { decision };
-        // One that closed meanwhile needs no answer; how it closed is an event.
-        self.door.respond(self.task, interaction, response).await.map(drop)
+        let answered = self.door.respond(self.task, interaction, response);
+        tokio::select! {
+            // One that closed meanwhile needs no answer; how it closed is an event.
+            answered = answered => answered.map(drop),
+            signal = signals.recv() => self.signalled(signal).await,
+        }
     }
 }
 

@@ -23,8 +23,7 @@ pub(super) struct Serve {
 
 pub(super) async fn serve(serve: Serve, settings: &Settings) -> Result<u8, Failure> {
     let mut signals = signals()?;
-    std::fs::create_dir_all(&settings.state)
-        .map_err(|error| Failure::new(Kind::StoreUnavailable, format!("{}: {error}", settings.state.display())))?;
+    settings.make_state()?;
     let _exclusive = lock(&settings.state.join("serve.lock"))?;
     // What a killed keeper leaves comes here, to be reaped.
     if let Err(error) = prctl::set_child_subreaper(true) {

@@ -5,6 +5,7 @@ mod file;
 mod span;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +145,19 @@ impl Settings {
     /// [`Kind::Configuration`] for one that cannot be.
     pub fn build(&self) -> Result<Vec<Harness>, Failure> {
         self.harnesses.iter().map(|(id, harness)| build(id, harness)).collect()
+    }
+
+    /// Makes the state folder, private to the user.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::StoreUnavailable`].
+    pub fn make_state(&self) -> Result<(), Failure> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.state);
+        made.map_err(|error| {
+            let text = format!("the state folder {} cannot be used: {error}", self.state.display());
+            Failure::new(Kind::StoreUnavailable, text)
+        })
     }
 
     /// The database file.

@@ -1,7 +1,5 @@
 //! The tree in this process.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,8 +51,7 @@ impl Embedded {
         let io = |what: &str, error: std::io::Error| {
             Failure::new(Kind::StoreUnavailable, format!("{what} {} cannot be used: {error}", settings.state.display()))
         };
-        let make = DirBuilder::new().recursive(true).mode(0o700).create(&settings.state);
-        make.map_err(|error| io("the state folder", error))?;
+        settings.make_state()?;
         let ledger = SqliteLedger::open(SqliteOptions {
             busy_timeout: settings.busy_timeout,
             max_pages: settings.ledger_mib.map(|mib| (mib * 256).min(u32::MAX.into()) as u32),

@@ -274,6 +274,9 @@ pub trait Adapter: Send {
     /// Takes what happened, and says what follows from it.
     fn tell(&mut self, told: Told<'_>, answer: &mut Answer);
 
+    /// Whether the agent takes a task now; false from before [`Fact::Ready`], and true from then on.
+    fn is_ready(&self) -> bool;
+
     /// The state, versioned, without any output text; at most [`MAX_SNAPSHOT`] bytes.
     fn snapshot(&self) -> Vec<u8>;
 

@@ -43,9 +43,12 @@ impl Owners {
     pub fn register(folder: &Path, kind: OwnerKind) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let own = OwnerId::generate(clock::wall_ms());
-        let mut file = File::create_new(folder.join(own.as_str()))?;
+        // Locked before it has its name: no other process ever sees it free while this one lives.
+        let hidden = folder.join(format!(".{own}"));
+        let mut file = File::create_new(&hidden)?;
         file.lock()?;
         file.write_all(serde_json::to_string(&kind).unwrap_or_default().as_bytes())?;
+        fs::rename(hidden, folder.join(own.as_str()))?;
         Ok(Self { folder: folder.to_owned(), own, kind, _lock: file })
     }
 
@@ -128,7 +131,10 @@ pub fn leave(folder: &Path, owner: &OwnerId) {
 fn list(folder: &Path) -> impl Iterator<Item = OwnerId> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
-    entries.filter_map(name).filter(|name| !name.ends_with(".sock")).filter_map(|name| name.parse().ok())
+    entries
+        .filter_map(name)
+        .filter(|name| !name.ends_with(".sock") && !name.starts_with('.'))
+        .filter_map(|name| name.parse().ok())
 }
 
 fn kind_if_free(path: &Path) -> Option<OwnerKind> {

@@ -229,7 +229,7 @@ impl Machine {
     }
 
     fn respond(&mut self, interaction: &InteractionId, response: &InteractionResponse, answer: &mut Answer) {
-        if let Some(open) = self.approvals.get_mut(interaction) {
+        if let Some(open) = self.approvals.get_mut(interaction).filter(|open| !open.answered) {
             open.answered = true;
             let result = json!({ "decision": approval::decision(response) });
             answer.json(&json!({ "id": open.request, "result": result }));
@@ -247,6 +247,10 @@ impl Adapter for Machine {
             Told::Respond { interaction, response } => self.respond(interaction, response, answer),
             Told::OutputEnded => {}
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.thread.is_some()
     }
 
     fn snapshot(&self) -> Vec<u8> {

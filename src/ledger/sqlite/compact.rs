@@ -23,8 +23,10 @@ struct Link {
 impl Writer {
     /// Merges the oldest unmerged blobs of one session.
     pub(super) async fn compact(&mut self) -> Result<Compaction, WriteFailure> {
-        self.begin().await?;
-        let done = self.compact_longest().await;
+        let done = match self.begin().await {
+            Ok(()) => self.compact_longest().await,
+            Err(error) => Err(error.into()),
+        };
         self.finish(done).await
     }
 

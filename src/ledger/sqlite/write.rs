@@ -82,8 +82,10 @@ impl Writer {
     }
 
     pub(super) async fn commit(&mut self, batch: &[Commit]) -> Result<Done, WriteFailure> {
-        self.begin().await?;
-        let stored = self.store(batch).await;
+        let stored = match self.begin().await {
+            Ok(()) => self.store(batch).await,
+            Err(error) => Err(error.into()),
+        };
         self.finish(stored).await
     }
 

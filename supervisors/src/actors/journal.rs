@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -57,6 +58,12 @@ impl Default for Draft {
 }
 
 impl Draft {
+    pub(super) fn append(&mut self, mut later: Self) {
+        self.events.append(&mut later.events);
+        self.changes.append(&mut later.changes);
+        self.urgency = self.urgency.max(later.urgency);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.changes.is_empty()
     }
@@ -86,8 +93,9 @@ pub(super) struct Journal {
     ledger: Arc<dyn Ledger>,
     hub: Arc<Hub>,
     state: watch::Sender<JournalState>,
-    queue: Vec<Store>,
-    flushes: Vec<oneshot::Sender<()>>,
+    queue: Vec<Entry>,
+    /// A settlement waits: the reserve may be used.
+    urgent: Arc<AtomicBool>,
     heads: HashMap<SessionId, Position>,
     work: Work,
     groups: u64,
@@ -112,7 +120,7 @@ impl Journal {
             hub,
             state,
             queue: Vec::new(),
-            flushes: Vec::new(),
+            urgent: Arc::default(),
             heads: HashMap::new(),
             work: Work::Idle,
             groups: 0,
@@ -125,21 +133,27 @@ impl Journal {
             return;
         }
         if self.queue.is_empty() {
-            self.flushes.drain(..).for_each(|waiter| waiter.send(()).unwrap_or_default());
             return;
         }
         self.work = Work::Committing;
         let mut events = 0;
-        let fits = |store: &&Store| {
-            events += store.draft.events.len() + 1;
+        let fits = |entry: &&Entry| {
+            events += entry.events() + 1;
             events <= GROUP
         };
         let count = self.queue.iter().take_while(fits).count().max(1);
-        let group: Vec<Store> = self.queue.drain(..count).collect();
+        let (mut group, mut flushes) = (Vec::new(), Vec::new());
+        for entry in self.queue.drain(..count) {
+            match entry {
+                Entry::Store(store) => group.push(store),
+                Entry::Flush(waiter) => flushes.push(waiter),
+            }
+        }
+        let urgent = self.urgent.clone();
         let (ledger, heads) = (self.ledger.clone(), std::mem::take(&mut self.heads));
         let (state, compact) = (self.state.clone(), self.groups % COMPACT_EVERY == COMPACT_EVERY - 1);
         let commit = async move {
-            let done = commit_group(&*ledger, heads, group, &state).await;
+            let done = commit_group(&*ledger, heads, group, &state, &urgent).await;
             if compact && let Err(error) = ledger.compact().await {
                 tracing::warn!(%error, "the ledger could not be compacted; tried again later");
             }
@@ -150,6 +164,10 @@ impl Journal {
             journal.groups += 1;
             journal.work = Work::Idle;
             done.into_iter().for_each(|done| journal.tell(done));
+            // Whoever asked and went does not mind.
+            flushes.into_iter().for_each(|waiter| waiter.send(()).unwrap_or_default());
+            let urgent = journal.queue.iter().any(Entry::is_urgent);
+            journal.urgent.store(urgent, Ordering::Relaxed);
             journal.begin(ctx);
         }));
     }
@@ -161,6 +179,25 @@ impl Journal {
         if let Some(then) = done.then {
             then(done.stored);
         }
+    }
+}
+
+/// What waits for its turn.
+enum Entry {
+    Store(Store),
+    Flush(oneshot::Sender<()>),
+}
+
+impl Entry {
+    fn events(&self) -> usize {
+        match self {
+            Self::Store(store) => store.draft.events.len(),
+            Self::Flush(_) => 0,
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        matches!(self, Self::Store(store) if store.draft.urgency == Urgency::Settlement)
     }
 }
 
@@ -177,8 +214,11 @@ async fn commit_group(
     mut heads: HashMap<SessionId, Position>,
     group: Vec<Store>,
     state: &watch::Sender<JournalState>,
+    urgent: &AtomicBool,
 ) -> (HashMap<SessionId, Position>, Vec<Committed>) {
-    let urgency = group.iter().map(|store| store.draft.urgency).max().unwrap_or(Urgency::Normal);
+    let own = group.iter().map(|store| store.draft.urgency).max().unwrap_or(Urgency::Normal);
+    // A settlement that waits behind this group needs the reserve as much as one in it.
+    let urgency = || if urgent.load(Ordering::Relaxed) { Urgency::Settlement } else { own };
     let (mut commits, mut thens) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
     for store in group {
         let next = match heads.get(&store.session) {
@@ -192,7 +232,7 @@ async fn commit_group(
         commits.push(commit);
         thens.push(store.then);
     }
-    let results = until_possible(state, || ledger.commit(&commits, urgency)).await;
+    let results = until_possible(state, || ledger.commit(&commits, urgency())).await;
     let mut done = Vec::with_capacity(commits.len());
     for ((commit, then), stored) in commits.into_iter().zip(thens).zip(results) {
         if let Err(error) = &stored {
@@ -250,7 +290,11 @@ impl Handler<Store> for Journal {
     type Result = ();
 
     fn handle(&mut self, store: Store, ctx: &mut Self::Context) {
-        self.queue.push(store);
+        let entry = Entry::Store(store);
+        if entry.is_urgent() {
+            self.urgent.store(true, Ordering::Relaxed);
+        }
+        self.queue.push(entry);
         self.begin(ctx);
     }
 }
@@ -258,8 +302,9 @@ impl Handler<Store> for Journal {
 impl Handler<Flush> for Journal {
     type Result = ();
 
+    /// Answered in turn: when everything before it is stored.
     fn handle(&mut self, flush: Flush, ctx: &mut Self::Context) {
-        self.flushes.push(flush.0);
+        self.queue.push(Entry::Flush(flush.0));
         self.begin(ctx);
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::guard::{ChildExited, ExitGuard};
+use super::journal::Flush;
 use super::root::Child;
 use super::session::{Describe, Found, Load, Session, SessionError};
 use super::system::Env;
@@ -89,6 +90,10 @@ impl Sessions {
     fn load(&mut self, id: SessionId, load: Load) -> ResponseActFuture<Self, Result<Addr<Session>, SessionError>> {
         let env = self.env.clone();
         let read = async move {
+            // What the ended actors of this session handed on comes first.
+            let (flushed, done) = oneshot::channel();
+            env.journal.do_send(Flush(flushed));
+            done.await.map_err(|_| SessionError::Interrupted)?;
             let row = env.claim(&id).await?;
             let runtime = super::reaper::found_runtime(&env, &row).await?;
             Ok(Found::read(&env, row, runtime, load).await?)
@@ -129,7 +134,8 @@ impl Handler<TakeUp> for Sessions {
     type Result = MessageResult<TakeUp>;
 
     fn handle(&mut self, take_up: TakeUp, ctx: &mut Self::Context) -> Self::Result {
-        MessageResult(self.start(*take_up.0, ctx.address()))
+        let known = self.actors.get(&take_up.0.row.id).filter(|actor| actor.connected()).cloned();
+        MessageResult(known.unwrap_or_else(|| self.start(*take_up.0, ctx.address())))
     }
 }
 

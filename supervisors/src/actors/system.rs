@@ -67,6 +67,9 @@ pub enum StartError {
     Tree,
 }
 
+/// What a shutdown may take beside the budget of the harnesses' ladders.
+const SLACK: Duration = Duration::from_secs(5);
+
 /// What the root makes its children of.
 pub(super) struct Parts {
     pub(super) ledger: Arc<dyn Ledger>,
@@ -147,9 +150,9 @@ impl Env {
         let row = SessionRow { owner: self.owner.clone(), ..row };
         let draft = Draft { changes: vec![Change::Session(row.clone())], ..Draft::default() };
         let (stored, done) = oneshot::channel();
-        let then = Box::new(move |_| stored.send(()).unwrap_or_default());
+        let then = Box::new(move |result| drop(stored.send(result)));
         self.journal.do_send(Store { session: row.id.clone(), draft, then: Some(then) });
-        done.await.map_err(|_| SessionError::Interrupted)?;
+        done.await.map_err(|_| SessionError::Interrupted)??;
         Ok(row)
     }
 }
@@ -255,9 +258,9 @@ impl System {
             ..Draft::default()
         };
         let (stored, done) = oneshot::channel();
-        let then = Box::new(move |_| stored.send(()).unwrap_or_default());
+        let then = Box::new(move |result| drop(stored.send(result)));
         env.journal.do_send(Store { session: id.clone(), draft, then: Some(then) });
-        done.await.map_err(|_| SessionError::Interrupted)?;
+        done.await.map_err(|_| SessionError::Interrupted)??;
         Ok(id)
     }
 
@@ -372,11 +375,17 @@ impl System {
             session.do_send(CloseSession { mode: CloseMode::Runtime(cause), reply });
             closing.push(closed);
         }
-        for closed in closing {
-            // A session that failed meanwhile has let its keeper go; the next owner finds it.
-            let _failed = closed.await;
+        let budget = self.harnesses.iter().map(|harness| harness.deadlines.cancel_budget()).max().unwrap_or_default();
+        let all = async {
+            for closed in closing {
+                // A session that failed meanwhile has let its keeper go; the next owner finds it.
+                let _failed = closed.await;
+            }
+        };
+        if tokio::time::timeout(budget + SLACK, all).await.is_err() {
+            tracing::error!("some runtimes did not end within the budget; their keepers go on ending them");
         }
-        self.flush().await
+        tokio::time::timeout(SLACK, self.flush()).await.unwrap_or(Err(SessionError::Interrupted))
     }
 
     /// Waits until everything said so far is stored.

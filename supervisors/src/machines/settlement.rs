@@ -111,6 +111,10 @@ impl Facts {
         self.exit.is_some() && self.emptied && self.output_ended
     }
 
+    fn is_expired(&self) -> bool {
+        self.cancel.is_some_and(|cancel| cancel.expired)
+    }
+
     fn was_stopped_by_us(&self) -> bool {
         self.cancel.is_some_and(|cancel| cancel.delivered)
     }
@@ -150,9 +154,11 @@ fn by_report(facts: &Facts) -> Option<Judgement> {
     // An empty tree holds no strays.
     let strays = if facts.is_over() { &Strays::None } else { &facts.strays };
     match (report, strays) {
-        (_, Strays::Unknown) if facts.lost.is_none() => Some(Judgement::LookForStrays),
+        (_, Strays::Unknown) if facts.lost.is_none() && !facts.is_expired() => Some(Judgement::LookForStrays),
         (EndReport::Interrupted, Strays::None) => Some(cancelled(facts, Proof::EndReport)),
-        (EndReport::Interrupted, Strays::Stubborn(_)) => by_deadline(facts).or(Some(Judgement::StopTree)),
+        (EndReport::Interrupted, Strays::Stubborn(_)) => {
+            by_loss(facts).or_else(|| by_deadline(facts)).or(Some(Judgement::StopTree))
+        }
         (EndReport::Interrupted, Strays::Left(_)) => Some(cancelled(facts, Proof::EndReport)),
         (EndReport::Interrupted, Strays::Unknown) => None,
         (EndReport::Completed { stop_reason }, _) => {

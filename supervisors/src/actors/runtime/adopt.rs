@@ -83,13 +83,15 @@ impl Runtime {
             }
             Err(error) => {
                 tracing::info!(runtime = %self.row.id, %error, "the keeper could not be attached to");
-                self.reattach(ctx);
+                self.attempts += 1;
+                ctx.run_later(REATTACH_PAUSE * self.attempts.min(20), |runtime, ctx| runtime.reattach(ctx));
             }
         }
     }
 
     /// The keeper's state, taken as if it had just been reported.
     fn go_on(&mut self, state: &State) {
+        self.phase = Phase::Running;
         self.leader = state.leader;
         let accepted = state.input.accepted;
         self.next_message = self.next_message.max(accepted + 1).max(self.durable_messages + 1);
@@ -115,12 +117,22 @@ impl Runtime {
             self.order_stop(mode);
         }
         self.send_messages();
-        self.news(RuntimeNews::Adopted);
+        self.attempts = 0;
+        if self.stored_offset.0 > 0 {
+            self.to_task(Input::OutputSeen);
+        }
+        // What was asked over the old connection is asked again.
+        self.to_task(Input::Resumed);
+        let ready = self.adapter.as_ref().is_some_and(|adapter| adapter.is_ready());
+        self.news(RuntimeNews::Adopted { ready });
     }
 
     /// Everything a gone keeper wrote down, in the order of an end.
     fn hear_last_word(&mut self, word: LastWord) {
         self.leader = word.state.leader;
+        if self.stored_offset.0 > 0 {
+            self.to_task(Input::OutputSeen);
+        }
         let skip = (self.framer.offset().saturating_sub(word.state.stdout.base) as usize).min(word.stdout.len());
         self.output(&word.stdout[skip..]);
         self.error_output(&word.stderr);
@@ -172,11 +184,18 @@ impl Runtime {
         };
         ctx.spawn(look.into_actor(self).map(|found, runtime, ctx| match found {
             Found::LastWord(word) => runtime.hear_last_word(*word),
-            Found::Living(secret) => runtime.attach(secret, ctx),
+            Found::Living(secret) if runtime.attempts < MOST_ATTEMPTS => runtime.attach(secret, ctx),
+            // It lives and refuses us: what it keeps can only be left to end by itself, and that is said.
+            Found::Living(_) => runtime.nothing_left(Loss::Snapshot),
             Found::Gone => runtime.nothing_left(Loss::Swept),
         }));
     }
 }
+
+/// The pause before a keeper is tried again, times the attempt.
+const REATTACH_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+/// A keeper that refuses so often is not ours.
+const MOST_ATTEMPTS: u32 = 40;
 
 enum Found {
     LastWord(Box<LastWord>),

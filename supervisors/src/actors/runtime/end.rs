@@ -38,6 +38,8 @@ impl Runtime {
     pub(super) fn leaked(&mut self, left: &[Process]) {
         let pids: Vec<i32> = left.iter().map(|process| process.pid).collect();
         tracing::error!(runtime = %self.row.id, ?pids, "processes outlived SIGKILL's deadline");
+        self.start = None;
+        self.news(RuntimeNews::Leaked);
         let data = json!({ "runtime_id": self.row.id, "pids": pids });
         let draft = Draft { events: vec![render::outside(kinds::RUNTIME_LEAKED, data)], ..Draft::default() };
         self.dispatch(Default::default(), vec![Input::Lost(Loss::Leaked)], draft, 0);
@@ -106,6 +108,16 @@ fn remove_folder(path: &Path) {
     }
     if let Err(error) = folder::remove(path) {
         tracing::warn!(%error, "a runtime's folder is left to the next start");
+    }
+}
+
+impl Runtime {
+    /// Another connection took the keeper over: whoever made it goes on with it.
+    pub(super) fn superseded(&mut self, ctx: &mut Context<Self>) {
+        tracing::warn!(runtime = %self.row.id, "another owner attached to the keeper");
+        self.link = None;
+        self.guard.ends(ExitReason::Normal);
+        ctx.stop();
     }
 }
 

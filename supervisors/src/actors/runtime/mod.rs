@@ -21,7 +21,7 @@ use super::journal::{Draft, Store, Stored};
 use super::opens::{LivePermit, StartPermit};
 use super::session::{RuntimeNews, Session, SessionChild};
 use super::system::Env;
-use super::task::{Facts, Task};
+use super::task::{Facts, FactsOf, Task};
 use crate::adapter::{Adapter, Answer, Fact, MAX_SNAPSHOT, Told};
 use crate::contract::{Delegation, ExitFact, InteractionId, InteractionResponse, NativeId, SessionSpec, TaskId};
 use crate::framer::Framer;
@@ -61,7 +61,6 @@ pub(super) struct Durable {
 pub(super) struct Submit {
     pub(super) task: TaskId,
     pub(super) delegation: Delegation,
-    pub(super) draft: Draft,
 }
 
 /// What a task or a session orders.
@@ -80,10 +79,12 @@ pub(super) enum Order {
     EndStray(Stray),
     /// Stop the tree.
     Stop(StopMode),
-    /// The task that was served is settled and stored.
-    TaskOver,
+    /// This task is settled and stored.
+    TaskOver(Addr<Task>),
     /// It has handed on everything.
     TaskGone,
+    /// The session is gone: so is this actor, and its keeper waits for the next owner.
+    LetGo,
 }
 
 /// The task it works for.
@@ -142,6 +143,8 @@ pub(super) struct Runtime {
     session: Addr<Session>,
     own: Option<Addr<Self>>,
     task: Serving,
+    /// What the facts handed on just now belong to.
+    facts_of: FactsOf,
     task_since: u64,
     origin: Option<Origin>,
     phase: Phase,
@@ -160,6 +163,8 @@ pub(super) struct Runtime {
     acknowledged: u64,
     link: Option<Link>,
     leader: Option<(i32, u64)>,
+    /// Attempts to attach in a row.
+    attempts: u32,
     exit: Option<ExitFact>,
     emptied: bool,
     output_ended: bool,
@@ -202,6 +207,7 @@ impl Runtime {
             session,
             own: None,
             task,
+            facts_of: FactsOf::Course,
             task_since,
             origin: Some(origin),
             phase: Phase::Prepared,
@@ -217,6 +223,7 @@ impl Runtime {
             acknowledged: 0,
             link: None,
             leader: None,
+            attempts: 0,
             exit: None,
             emptied: false,
             output_ended: false,
@@ -241,6 +248,13 @@ impl Runtime {
         self.dispatch(answer, Vec::new(), draft, 0);
     }
 
+    /// Tells the adapter of a submission: what follows goes back to the task, which stores it with its own state.
+    fn tell_submission(&mut self, told: Told<'_>, draft: Draft) {
+        self.facts_of = FactsOf::Submission;
+        self.tell(told, draft);
+        self.facts_of = FactsOf::Course;
+    }
+
     /// Facts go to the task, and with them everything that has to be stored in the same transaction.
     fn dispatch(&mut self, answer: Answer, then: Vec<Input>, mut draft: Draft, give: usize) {
         let facts = self.own_facts(answer.facts, &mut draft);
@@ -251,13 +265,13 @@ impl Runtime {
             self.outbox.push_back(item);
         }
         self.changes(&mut draft);
-        if facts.is_empty() && then.is_empty() && draft.is_empty() {
+        if facts.is_empty() && then.is_empty() && draft.is_empty() && self.facts_of == FactsOf::Course {
             // Nothing to store, so nothing that becomes durable: only the room comes back.
             return self.give(give);
         }
         let ticket = Ticket { give, ack: Some(self.stored_offset.0), send: self.next_message - 1, gone: false };
         match &mut self.task {
-            Serving::Task(task) => task.do_send(Facts { facts, then, draft, ticket }),
+            Serving::Task(task) => task.do_send(Facts { of: self.facts_of, facts, then, draft, ticket }),
             Serving::Leaving(held) => {
                 late(facts, &mut draft);
                 held.push((draft, ticket));
@@ -331,17 +345,23 @@ impl Runtime {
         }
     }
 
-    /// The task it worked for is settled: once that has handed on everything, the rest goes straight to the journal.
-    fn leave_task(&mut self) {
-        match std::mem::replace(&mut self.task, Serving::Leaving(Vec::new())) {
-            Serving::Task(task) => task.do_send(super::task::LetGo { runtime: self.own.clone() }),
-            other => self.task = other,
+    /// A task is settled. If it was worked for: once it has handed on everything, the rest goes straight to the journal.
+    fn leave_task(&mut self, over: &Addr<Task>) {
+        match &self.task {
+            Serving::Task(task) if task == over => {
+                self.task = Serving::Leaving(Vec::new());
+                over.do_send(super::task::LetGo { runtime: self.own.clone() });
+            }
+            _ => over.do_send(super::task::LetGo { runtime: None }),
         }
     }
 
     fn left_task(&mut self) {
-        if let Serving::Leaving(held) = std::mem::replace(&mut self.task, Serving::Nobody) {
+        if let Serving::Leaving(held) = &mut self.task {
+            let held = std::mem::take(held);
+            self.task = Serving::Nobody;
             held.into_iter().for_each(|(draft, ticket)| self.store(draft, ticket));
+            self.news(RuntimeNews::Free);
         }
     }
 
@@ -380,6 +400,8 @@ impl StreamHandler<Report> for Runtime {
             Report::Leaked(left) => self.leaked(&left),
             Report::Listing { processes, .. } => self.listed(processes),
             Report::Ended { number, result } => self.stray_ended(number, result),
+            Report::Superseded => self.superseded(ctx),
+            Report::Refused { kind: 10, .. } => self.list_again(ctx),
             Report::Refused { kind, code, text } => {
                 tracing::warn!(runtime = %self.row.id, kind, %code, text, "the keeper refused an order");
             }
@@ -416,7 +438,6 @@ impl Handler<Serve> for Runtime {
     type Result = ();
 
     fn handle(&mut self, serve: Serve, _: &mut Self::Context) {
-        self.left_task();
         (self.task, self.task_since) = (Serving::Task(serve.task), serve.since);
     }
 }

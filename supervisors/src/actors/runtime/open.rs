@@ -20,6 +20,7 @@ use crate::contract::event::kinds;
 use crate::keeper::{Link, LinkError};
 use crate::ledger::Change;
 use crate::machines::task::{Input, StopMode};
+use crate::tree::ExitReason;
 
 /// Standard error kept by the keeper.
 const STDERR_RETENTION: u64 = 256 << 10;
@@ -174,23 +175,23 @@ impl Handler<Submit> for Runtime {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
-        let Submit { task, delegation, draft } = submit;
+        let Submit { task, delegation } = submit;
         // What was there before is the agent's own.
         self.task_since = ostler_keeper::tree::ticks(ostler_keeper::clock::now());
         let draft = if self.phase == Phase::Prepared {
             self.row.submits = Some(task.clone());
-            self.begin(draft)
+            self.begin(Draft::default())
         } else {
-            draft
+            Draft::default()
         };
-        self.tell(Told::Submit { task: &task, delegation: &delegation }, draft);
+        self.tell_submission(Told::Submit { task: &task, delegation: &delegation }, draft);
     }
 }
 
 impl Handler<Order> for Runtime {
     type Result = ();
 
-    fn handle(&mut self, order: Order, _: &mut Self::Context) {
+    fn handle(&mut self, order: Order, ctx: &mut Self::Context) {
         match order {
             Order::Start => {
                 let draft = self.begin(Draft::default());
@@ -204,13 +205,17 @@ impl Handler<Order> for Runtime {
             Order::ListStrays => self.list_strays(),
             Order::EndStray(stray) => self.end_stray(stray),
             Order::Stop(mode) => self.order_stop(mode),
-            Order::TaskOver => {
-                self.leave_task();
+            Order::TaskOver(task) => {
+                self.leave_task(&task);
                 self.finish_if_over();
             }
             Order::TaskGone => {
                 self.left_task();
                 self.finish_if_over();
+            }
+            Order::LetGo => {
+                self.guard.ends(ExitReason::Normal);
+                ctx.stop();
             }
         }
     }

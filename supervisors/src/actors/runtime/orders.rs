@@ -1,15 +1,22 @@
 //! Strays and stops.
 
+use std::time::Duration;
+
+use actix::prelude::*;
 use ostler_keeper::{EndResult, Order as KeeperOrder, Process};
 
 use super::{Phase, Runtime};
 use crate::machines::task::{Input, StopMode, Stray, StrayEnd};
 
+/// How long to wait before a listing that was refused is asked for again.
+const LIST_PAUSE: Duration = Duration::from_millis(200);
+
 impl Runtime {
     pub(super) fn list_strays(&mut self) {
-        if self.link.is_none() || self.phase == Phase::Over {
+        if self.phase == Phase::Over {
             return self.to_task(Input::Strays(Vec::new()));
         }
+        // Without a connection nobody can tell: once there is one again, the task asks again.
         self.next_number += 1;
         self.keeper_order(KeeperOrder::List { number: self.next_number });
     }
@@ -44,12 +51,21 @@ impl Runtime {
 
     /// Remembered, so that a stop meets a start that is still under way.
     pub(super) fn order_stop(&mut self, mode: StopMode) {
+        let mode = if self.stop == Some(StopMode::Kill) { StopMode::Kill } else { mode };
         self.stop = Some(mode);
         match self.phase {
-            Phase::Running => self.keeper_order(KeeperOrder::Stop(self.ladder(mode))),
+            // A keeper that has its order to open obeys a stop even before the agent runs.
+            Phase::Running | Phase::Starting if self.origin.is_none() => {
+                self.keeper_order(KeeperOrder::Stop(self.ladder(mode)));
+            }
             Phase::Prepared => self.never_started(),
-            Phase::Storing | Phase::Starting | Phase::Over => {}
+            _ => {}
         }
+    }
+
+    /// The process table could not be read.
+    pub(super) fn list_again(&mut self, ctx: &mut Context<Self>) {
+        ctx.run_later(LIST_PAUSE, |runtime, _| runtime.to_task(Input::Resumed));
     }
 
     /// Stopped before anything was stored of it.

@@ -13,6 +13,9 @@ const IN_FLIGHT: u64 = 16;
 
 impl Runtime {
     pub(super) fn output(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         let Self { framer, adapter, .. } = self;
         let mut answer = Answer::default();
         if let Some(adapter) = adapter {
@@ -80,7 +83,7 @@ impl Runtime {
             self.outbox.retain(|item| item.number > state.accepted);
             let change = Change::OutboxConfirmed { runtime: self.row.id.clone(), number: state.accepted };
             self.dispatch(Answer::default(), Vec::new(), Draft { changes: vec![change], ..Draft::default() }, 0);
-        } else if state.accepted < self.sent_messages && state.pending == 0 {
+        } else if state.accepted < self.sent_messages && state.pending == 0 && !state.closed {
             // A message did not fit beside what is written by now.
             self.sent_messages = state.accepted;
         }

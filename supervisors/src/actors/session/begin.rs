@@ -107,13 +107,20 @@ impl Session {
         }
         if let Some(runtime) = runtime {
             self.start_runtime(runtime.row, runtime.origin, ctx);
-            self.connect_task();
+            // A task that was never submitted has nothing to do with what an earlier runtime says.
+            if self.task_was_submitted {
+                self.connect_task();
+            }
         }
         if self.task.is_some() && !has_runtime {
             self.without_runtime(load, ctx);
         } else if load == Load::Collect {
             self.end_leftovers(ctx);
+            if !self.task_was_submitted {
+                self.to_task(Input::Cancel(CancelCause::ConsumerCancelled));
+            }
         }
+        self.to_task(Input::Resumed);
         self.request_cancel_again();
     }
 
@@ -126,7 +133,9 @@ impl Session {
         let Some(harness) = self.harness.clone() else { return };
         let policy = harness.task_policy(self.env.strays);
         let facts = render::facts_of(events, &row.id).into_iter().chain(asked);
-        let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout).restored(&row, facts);
+        let age = std::time::Duration::from_millis(clock::wall_ms().saturating_sub(row.created_ms));
+        let timeout = row.delegation.timeout.map(|timeout| timeout.saturating_sub(age));
+        let machine = Machine::new(row.id.clone(), policy, timeout).restored(&row, facts);
         let sequence = events.iter().filter_map(|event| event.run.as_ref()).map(|(_, sequence)| *sequence).max();
         self.start_task_actor(row, machine, sequence.unwrap_or(0), ctx);
     }
@@ -172,7 +181,11 @@ impl Session {
             session: ctx.address(),
             origin,
             guard: ExitGuard::new(ctx.address().recipient(), SessionChild::Runtime(id.clone())),
-            task: self.task.as_ref().map(|task| (task.actor.clone(), self.task_since())),
+            task: self
+                .task
+                .as_ref()
+                .filter(|_| self.task_was_submitted)
+                .map(|task| (task.actor.clone(), self.task_since())),
         };
         let actor = Runtime::new(begin).start();
         self.runtime = Some(ActiveRuntime { id, actor, state: RuntimeState::Starting, ready_timer: None });

@@ -7,7 +7,7 @@ use super::super::journal::{Draft, Store};
 use super::super::render;
 use super::super::runtime::Order;
 use super::super::task::Step;
-use super::{CloseMode, CloseSession, RuntimeState, Session};
+use super::{CloseMode, CloseSession, ContextMachine, RuntimeState, Session};
 use crate::contract::CancelCause;
 use crate::contract::event::kinds;
 use crate::ledger::{Change, SessionRow, SessionState};
@@ -40,6 +40,7 @@ impl Session {
             self.context.close();
             self.store_closed();
         }
+        self.task_cancel = Some(cause);
         if let Some(task) = &self.task {
             task.actor.do_send(Step(TaskInput::Cancel(cause)));
         } else {
@@ -76,7 +77,9 @@ impl Session {
 
     pub(super) fn finish_close(&mut self) {
         let closing = matches!(self.close, crate::machines::close::Close::Closing(_));
-        if !closing || self.task.is_some() {
+        // A task whose row is being committed is one too.
+        let claimed = matches!(self.context, ContextMachine::Busy(_) | ContextMachine::Closing(_));
+        if !closing || self.task.is_some() || claimed {
             return;
         }
         if self.runtime.is_some() {
@@ -91,7 +94,7 @@ impl Session {
         }
     }
 
-    fn tell_closers(&mut self, waiters: &[u64]) {
+    pub(super) fn tell_closers(&mut self, waiters: &[u64]) {
         for (_, closer) in self.closers.extract_if(.., |(id, _)| waiters.contains(id)) {
             let _gone = closer.send(());
         }

@@ -14,12 +14,12 @@ use tokio::sync::oneshot;
 
 use super::guard::{ChildExited, ExitGuard};
 use super::opens::QueueFull;
-use super::runtime::Runtime;
+use super::runtime::{Order, Runtime};
 use super::system::Env;
-use super::task::Task;
+use super::task::{LetGo, Task};
 use crate::contract::{CancelCause, Delegation, InteractionId, InteractionResponse, RuntimeId, SessionId, TaskId};
 use crate::harness::{Harness, HarnessError};
-use crate::ledger::{LedgerError, NativeSession, SessionRow, TaskRow};
+use crate::ledger::{AppendError, LedgerError, NativeSession, SessionRow, TaskRow};
 use crate::machines::close::Close;
 use crate::machines::context::{Context as ContextMachine, ContextError};
 
@@ -61,6 +61,17 @@ pub enum SessionError {
     /// The ledger cannot be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The prompt is longer than any agent is given.
+    #[error("the prompt has {bytes} bytes; at most {most} are taken")]
+    PromptTooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+    },
+    /// The ledger refused what was to be stored.
+    #[error(transparent)]
+    Refused(#[from] AppendError),
     /// An actor ended while it was asked; its supervisor restarts it.
     #[error("the session's supervisor was interrupted; try again")]
     Interrupted,
@@ -94,8 +105,15 @@ pub(super) enum RuntimeNews {
     NotReady(String),
     NotStarted,
     Native(NativeSession),
-    Adopted,
+    /// Its keeper was attached to; whether the agent takes tasks.
+    Adopted {
+        ready: bool,
+    },
+    /// The task that was let go of has handed on everything.
+    Free,
     Exited,
+    /// Processes of it outlive every signal.
+    Leaked,
     Over,
 }
 
@@ -179,6 +197,8 @@ struct ActiveTask {
 enum RuntimeState {
     Starting,
     Ready,
+    /// It has still facts of the last task to hand on.
+    Leaving,
     Ending,
 }
 
@@ -198,7 +218,7 @@ pub(super) struct Session {
     task: Option<ActiveTask>,
     /// Whether the active task was submitted when it was taken up; a fresh one is not.
     task_was_submitted: bool,
-    /// Who had requested its cancel before it was taken up.
+    /// Who had requested its cancel before it was taken up, or before its row was committed.
     task_cancel: Option<CancelCause>,
     task_created_ms: u64,
     /// What the program is started with, where the program is the task.
@@ -239,6 +259,18 @@ impl Actor for Session {
     fn started(&mut self, ctx: &mut Self::Context) {
         if let Some(found) = self.found.take() {
             self.take_up(found, ctx);
+        }
+    }
+}
+
+/// Its children go with it: what they knew is in the ledger, and the rebuilt session starts its own.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.actor.do_send(LetGo { runtime: None });
+        }
+        if let Some(runtime) = &self.runtime {
+            runtime.actor.do_send(Order::LetGo);
         }
     }
 }

@@ -5,7 +5,9 @@ use actix::prelude::*;
 use super::super::runtime::Order;
 use super::super::task::LetGo;
 use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskSettled};
+use crate::adapter::Lifetime;
 use crate::contract::Verdict;
+use crate::machines::close::{Effect, Input as CloseInput};
 use crate::machines::context::blocking;
 use crate::machines::task::{Input, StopMode};
 
@@ -19,7 +21,9 @@ impl Handler<FromRuntime> for Session {
         }
         match from.news {
             RuntimeNews::Ready => self.runtime_ready(ctx),
-            RuntimeNews::Adopted => self.set_runtime(RuntimeState::Ready, ctx),
+            RuntimeNews::Adopted { ready } => self.runtime_adopted(ready, ctx),
+            RuntimeNews::Free => self.runtime_free(ctx),
+            RuntimeNews::Leaked => self.runtime_leaked(ctx),
             RuntimeNews::NotReady(message) => self.runtime_not_ready(message, ctx),
             RuntimeNews::NotStarted | RuntimeNews::Exited => self.set_runtime(RuntimeState::Ending, ctx),
             RuntimeNews::Native(native) => self.row.native = Some(native),
@@ -38,6 +42,36 @@ impl Session {
         }
     }
 
+    fn runtime_adopted(&mut self, ready: bool, ctx: &mut Context<Self>) {
+        if !ready {
+            return self.await_ready(ctx);
+        }
+        self.set_runtime(RuntimeState::Ready, ctx);
+        self.admit_waiting(ctx);
+    }
+
+    fn runtime_free(&mut self, ctx: &mut Context<Self>) {
+        if self.runtime.as_ref().is_some_and(|runtime| runtime.state == RuntimeState::Leaving) {
+            self.set_runtime(RuntimeState::Ready, ctx);
+            self.admit_waiting(ctx);
+        }
+    }
+
+    /// A task that was never submitted takes the runtime as it finds it.
+    fn admit_waiting(&mut self, ctx: &mut Context<Self>) {
+        if self.task.is_some() && !self.task_was_submitted {
+            self.admit(ctx);
+        }
+    }
+
+    /// Whoever waits for the close is told the truth; the keeper watches on.
+    fn runtime_leaked(&mut self, ctx: &mut Context<Self>) {
+        self.set_runtime(RuntimeState::Ending, ctx);
+        if let Some(Effect::Failed(waiters)) = self.close.step(CloseInput::Failed) {
+            self.tell_closers(&waiters);
+        }
+    }
+
     fn runtime_ready(&mut self, ctx: &mut Context<Self>) {
         self.set_runtime(RuntimeState::Ready, ctx);
         self.to_task(Input::RuntimeReady);
@@ -53,9 +87,7 @@ impl Session {
 
     fn runtime_over(&mut self, ctx: &mut Context<Self>) {
         self.runtime = None;
-        if self.task.is_some() && !self.task_was_submitted {
-            self.admit(ctx);
-        }
+        self.admit_waiting(ctx);
         self.finish_close();
     }
 }
@@ -71,18 +103,24 @@ impl Handler<TaskSettled> for Session {
         for waiter in task.waiters {
             let _gone = waiter.send(Ok((*settled.row).clone()));
         }
-        if self.runtime.is_none() {
-            task.actor.do_send(LetGo { runtime: None });
-        }
-        if let Some(runtime) = &self.runtime {
-            // The runtime lets go of the task, after the last fact it has for it.
-            runtime.actor.do_send(Order::TaskOver);
-            let lost = settled.row.outcome.is_some_and(|outcome| matches!(outcome.verdict, Verdict::Unresolved { .. }));
-            if lost {
-                // Nothing may go on acting on behalf of a task whose end is not known.
-                runtime.actor.do_send(Order::Stop(StopMode::Ladder));
+        let lost = settled.row.outcome.is_some_and(|outcome| matches!(outcome.verdict, Verdict::Unresolved { .. }));
+        match &mut self.runtime {
+            None => task.actor.do_send(LetGo { runtime: None }),
+            Some(runtime) => {
+                // The runtime lets go of the task, after the last fact it has for it.
+                runtime.actor.do_send(Order::TaskOver(task.actor));
+                // Nothing may go on acting on behalf of a task whose end is not known; and a program that is the task
+                // has no use without it.
+                let is_task = self.harness.as_ref().is_some_and(|harness| harness.adapter.lifetime() == Lifetime::Task);
+                if lost || (is_task && runtime.state == RuntimeState::Starting) {
+                    runtime.actor.do_send(Order::Stop(StopMode::Ladder));
+                }
+                if runtime.state == RuntimeState::Ready {
+                    runtime.state = RuntimeState::Leaving;
+                }
             }
         }
+        self.task_was_submitted = false;
         self.finish_close();
     }
 }

@@ -4,17 +4,21 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::super::harnesses::Prepare;
-use super::super::journal::{Draft, JournalState, NewEvent, Store};
+use super::super::journal::{Draft, JournalState, NewEvent, Store, Stored};
 use super::super::opens::{Acquire, LivePermit, StartPermit};
 use super::super::render;
 use super::super::runtime::{Order, Origin};
 use super::super::task::{Respond, Step};
-use super::{Answer, CancelTask, RuntimeState, Session, SessionError, StartTask, TaskAnswer, Wait};
+use super::{Answer, CancelTask, ContextMachine, RuntimeState, Session, SessionError, StartTask, TaskAnswer, Wait};
 use crate::adapter::Lifetime;
 use crate::clock;
 use crate::contract::TaskId;
+use crate::harness::HarnessError;
 use crate::ledger::{Change, TaskRow};
 use crate::machines::task::{Input, StopMode, Task as Machine};
+
+/// The longest prompt, in bytes: with its envelope, and every byte escaped, it still fits into one frame of a keeper.
+const MAX_PROMPT: usize = 8 << 20;
 
 impl Session {
     /// The row is committed, with the two events that open the run, before anybody is told.
@@ -22,7 +26,18 @@ impl Session {
         if let JournalState::Stalled(why) = &*self.env.journal_state.borrow() {
             return Err((SessionError::Stalled(why.clone()), start));
         }
+        let bytes = start.delegation.prompt.len();
+        if bytes > MAX_PROMPT {
+            return Err((SessionError::PromptTooLong { bytes, most: MAX_PROMPT }, start));
+        }
+        if self.harness.is_none() {
+            return Err((HarnessError::Unknown(self.row.harness.clone()).into(), start));
+        }
+        if !self.close.is_open() {
+            return Err((SessionError::Draining, start));
+        }
         let id = TaskId::generate(clock::wall_ms());
+        self.task_cancel = None;
         if let Err(error) = self.context.claim(&self.row.id, id.clone()) {
             return Err((error.into(), start));
         }
@@ -37,7 +52,7 @@ impl Session {
         let sequence = events.len() as u64;
         let draft = Draft { events, changes: vec![Change::Task(Box::new(row.clone()))], ..Draft::default() };
         let (own, reply) = (ctx.address(), start.reply);
-        let then = Box::new(move |_| own.do_send(Accepted { row: Box::new(row), sequence, reply }));
+        let then = Box::new(move |stored| own.do_send(Accepted { row: Box::new(row), sequence, reply, stored }));
         self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: Some(then) });
         Ok(())
     }
@@ -102,13 +117,18 @@ impl Session {
         self.start_runtime(self.runtime_row(), origin, ctx);
         self.connect_task();
         let lifetime = self.harness.as_ref().map(|harness| harness.adapter.lifetime());
-        let Some(runtime) = &mut self.runtime else { return };
+        let Some(runtime) = &self.runtime else { return };
         if lifetime == Some(Lifetime::Task) {
             // The start is the submission.
             self.to_task(Input::RuntimeReady);
             return;
         }
         runtime.actor.do_send(Order::Start);
+        self.await_ready(ctx);
+    }
+
+    pub(super) fn await_ready(&mut self, ctx: &mut Context<Self>) {
+        let Some(runtime) = &mut self.runtime else { return };
         let ready = self.harness.as_ref().map(|harness| harness.deadlines.ready).unwrap_or_default();
         runtime.ready_timer = Some(ctx.run_later(ready, |session, _| session.never_ready()));
     }
@@ -136,6 +156,7 @@ pub(super) struct Accepted {
     row: Box<TaskRow>,
     sequence: u64,
     reply: oneshot::Sender<Result<TaskId, SessionError>>,
+    stored: Stored,
 }
 
 impl Handler<StartTask> for Session {
@@ -152,15 +173,25 @@ impl Handler<Accepted> for Session {
     type Result = ();
 
     fn handle(&mut self, accepted: Accepted, ctx: &mut Self::Context) {
-        let Accepted { row, sequence, reply } = accepted;
+        let Accepted { row, sequence, reply, stored } = accepted;
         let Some(harness) = self.harness.clone() else { return };
+        if let Err(error) = stored {
+            self.context.settled(&row.id, None);
+            let _gone = reply.send(Err(error.into()));
+            return;
+        }
         let policy = harness.task_policy(self.env.strays);
         let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);
+        let cancel = self.task_cancel.take();
         let id = row.id.clone();
         self.start_task_actor(*row, machine, sequence, ctx);
         // A caller that is gone finds its task by the list.
         let _gone = reply.send(Ok(id));
-        self.admit(ctx);
+        match cancel {
+            // Requested while the row was being committed: remembered, and met here.
+            Some(cause) => self.to_task(Input::Cancel(cause)),
+            None => self.admit(ctx),
+        }
     }
 }
 
@@ -188,6 +219,8 @@ impl Handler<CancelTask> for Session {
     fn handle(&mut self, cancel: CancelTask, _: &mut Self::Context) -> Self::Result {
         if self.task.as_ref().is_some_and(|task| task.id == cancel.task) {
             self.to_task(Input::Cancel(cancel.cause));
+        } else if matches!(&self.context, ContextMachine::Busy(task) if *task == cancel.task) {
+            self.task_cancel = Some(cancel.cause);
         }
         // A settled task is left as it is: a cancel of it is a no-op (AHP 2.2).
         Ok(())

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::guard::ExitGuard;
-use super::journal::{Draft, NewEvent, Store};
+use super::journal::{Draft, NewEvent, Store, Then};
 use super::render;
 use super::runtime::{Durable, Order, Runtime, Submit, Ticket};
 use super::session::{Session, SessionChild, TaskAnswer, TaskSettled};
@@ -25,10 +25,20 @@ use crate::tree::ExitReason;
 #[rtype(result = "()")]
 pub(super) struct Step(pub(super) Input);
 
+/// What facts belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FactsOf {
+    /// The submission of the task: the message is among what has to be stored.
+    Submission,
+    /// The course of its work.
+    Course,
+}
+
 /// Facts of the runtime, with what has to be stored with them.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Facts {
+    pub(super) of: FactsOf,
     pub(super) facts: Vec<Fact>,
     pub(super) then: Vec<Input>,
     pub(super) draft: Draft,
@@ -57,6 +67,8 @@ pub(super) struct Task {
     machine: Machine,
     row: TaskRow,
     sequence: u64,
+    /// What waits for the submission's message, and what waits for it to be stored.
+    held: Option<(Draft, Vec<Ticket>)>,
     runtime: Option<Addr<Runtime>>,
     timers: HashMap<Timer, SpawnHandle>,
     answers: HashMap<InteractionId, Vec<oneshot::Sender<TaskAnswer>>>,
@@ -79,7 +91,7 @@ impl Task {
     pub(super) fn new(begin: Begin) -> Self {
         let Begin { env, harness, session, machine, row, sequence, guard } = begin;
         let (timers, answers) = (HashMap::new(), HashMap::new());
-        Self { env, harness, session, machine, row, sequence, runtime: None, timers, answers, guard }
+        Self { env, harness, session, machine, row, sequence, held: None, runtime: None, timers, answers, guard }
     }
 
     fn step(&mut self, input: Input, draft: &mut Draft, ctx: &mut Context<Self>) {
@@ -104,7 +116,7 @@ impl Task {
             }
             Effect::DropTimer(timer) => self.drop_timer(timer, ctx),
             Effect::Replied(interaction, reply) => self.replied(&interaction, reply),
-            Effect::Settle(outcome) => self.settle(*outcome, draft, ctx),
+            Effect::Settle(outcome) => self.settle(*outcome, draft),
         }
     }
 
@@ -117,7 +129,7 @@ impl Task {
     fn due(&mut self, timer: Timer, ctx: &mut Context<Self>) {
         let mut draft = Draft::default();
         self.step(Input::Timer(timer), &mut draft, ctx);
-        self.store(draft, None);
+        self.store(draft, Vec::new());
     }
 
     /// Orders overtake what is still to be stored: a stop never waits for a disk.
@@ -128,13 +140,13 @@ impl Task {
         }
     }
 
-    /// The draft goes with the submission, so that the state and the message are stored together.
+    /// What is to be stored waits until the runtime has made the message of it: state and message are stored together,
+    /// and nothing of the task overtakes them.
     fn submit(&mut self, draft: &mut Draft) {
-        let Some(runtime) = self.runtime.clone() else { return };
-        let mut draft = std::mem::take(draft);
-        draft.changes.push(self.row_change());
-        let submit = Submit { task: self.row.id.clone(), delegation: self.row.delegation.clone(), draft };
+        let Some(runtime) = &self.runtime else { return };
+        let submit = Submit { task: self.row.id.clone(), delegation: self.row.delegation.clone() };
         runtime.do_send(submit);
+        self.held = Some((std::mem::take(draft), Vec::new()));
     }
 
     fn record(&mut self, record: Record, draft: &mut Draft) {
@@ -167,21 +179,25 @@ impl Task {
         draft.events.push(NewEvent { run, kind, data: render::payload(data) });
     }
 
-    fn settle(&mut self, outcome: Outcome, draft: &mut Draft, ctx: &mut Context<Self>) {
+    fn settle(&mut self, outcome: Outcome, draft: &mut Draft) {
         for (kind, data) in render::closing(&self.row.id, &outcome, &self.harness) {
             self.event(kind, &data, draft);
         }
         self.machine.describe(&mut self.row);
         self.row.outcome = Some(outcome);
-        draft.urgency = Urgency::Settlement;
-        let mut draft = std::mem::take(draft);
-        draft.changes.push(self.row_change());
-        let (session, task) = (self.session.clone(), self.row.clone());
-        let then = Box::new(move |_| session.do_send(TaskSettled { row: Box::new(task) }));
-        self.env.journal.do_send(Store { session: self.row.session.clone(), draft, then: Some(then) });
+        // Facts that arrived before the submission's message was made come first, and are durable with the verdict.
+        let (mut whole, tickets) = self.with_held(std::mem::take(draft), None);
+        whole.urgency = Urgency::Settlement;
+        whole.changes.push(self.row_change());
+        let (session, task, runtime) = (self.session.clone(), self.row.clone(), self.runtime.clone());
+        let then: Then = Box::new(move |stored| {
+            for (ticket, runtime) in tickets.into_iter().zip(runtime.iter().cycle()) {
+                runtime.do_send(Durable { ticket, stored: stored.clone() });
+            }
+            session.do_send(TaskSettled { row: Box::new(task) });
+        });
+        self.env.journal.do_send(Store { session: self.row.session.clone(), draft: whole, then: Some(then) });
         self.answers.clear();
-        // Late facts still pass through here, until the session lets go of it.
-        let _stays = ctx;
     }
 
     fn row_change(&mut self) -> Change {
@@ -192,23 +208,34 @@ impl Task {
         Change::Task(Box::new(self.row.clone()))
     }
 
-    fn store(&mut self, mut draft: Draft, ticket: Option<Ticket>) {
+    fn store(&mut self, mut draft: Draft, mut tickets: Vec<Ticket>) {
+        if let Some((held, waiting)) = &mut self.held {
+            held.append(draft);
+            return waiting.append(&mut tickets);
+        }
         let mut known = self.row.clone();
         self.machine.describe(&mut known);
-        if self.row.outcome.is_none() && (known != self.row) {
+        if self.row.outcome.is_none() && known != self.row {
             draft.changes.push(self.row_change());
         }
-        let runtime = self.runtime.clone();
-        let then = ticket.map(|ticket| -> super::journal::Then {
-            Box::new(move |stored| {
-                if let Some(runtime) = runtime {
-                    runtime.do_send(Durable { ticket, stored });
-                }
-            })
-        });
-        if !draft.is_empty() || then.is_some() {
-            self.env.journal.do_send(Store { session: self.row.session.clone(), draft, then });
+        if draft.is_empty() && tickets.is_empty() {
+            return;
         }
+        let runtime = self.runtime.clone();
+        let then: Then = Box::new(move |stored| {
+            for (ticket, runtime) in tickets.into_iter().zip(runtime.iter().cycle()) {
+                runtime.do_send(Durable { ticket, stored: stored.clone() });
+            }
+        });
+        self.env.journal.do_send(Store { session: self.row.session.clone(), draft, then: Some(then) });
+    }
+
+    /// What was held comes first.
+    fn with_held(&mut self, draft: Draft, ticket: Option<Ticket>) -> (Draft, Vec<Ticket>) {
+        let (mut held, mut tickets) = self.held.take().unwrap_or_default();
+        held.append(draft);
+        tickets.extend(ticket);
+        (held, tickets)
     }
 
     fn replied(&mut self, interaction: &InteractionId, reply: Reply) {
@@ -238,7 +265,7 @@ impl Handler<Step> for Task {
     fn handle(&mut self, step: Step, ctx: &mut Self::Context) {
         let mut draft = Draft::default();
         self.step(step.0, &mut draft, ctx);
-        self.store(draft, None);
+        self.store(draft, Vec::new());
     }
 }
 
@@ -246,14 +273,17 @@ impl Handler<Facts> for Task {
     type Result = ();
 
     fn handle(&mut self, facts: Facts, ctx: &mut Self::Context) {
-        let mut draft = facts.draft;
+        let (mut draft, tickets) = match facts.of {
+            FactsOf::Submission => self.with_held(facts.draft, Some(facts.ticket)),
+            FactsOf::Course => (facts.draft, vec![facts.ticket]),
+        };
         for fact in facts.facts {
             self.step(Input::Fact(fact), &mut draft, ctx);
         }
         for input in facts.then {
             self.step(input, &mut draft, ctx);
         }
-        self.store(draft, Some(facts.ticket));
+        self.store(draft, tickets);
     }
 }
 
@@ -272,7 +302,7 @@ impl Handler<Respond> for Task {
         self.answers.entry(respond.interaction.clone()).or_default().push(respond.reply);
         let mut draft = Draft::default();
         self.step(Input::Respond(respond.interaction, respond.response), &mut draft, ctx);
-        self.store(draft, None);
+        self.store(draft, Vec::new());
     }
 }
 

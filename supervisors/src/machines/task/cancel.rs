@@ -3,6 +3,8 @@
 use crate::adapter::InterruptMode;
 use crate::contract::{CancelCause, ClearReason, Proof, Verdict};
 
+use crate::machines::interaction::{Input, State};
+
 use super::{CancelFacts, Effect, Millis, Record, StopMode, Task, Timer};
 
 /// How hard the tree was asked to stop already. It never gets softer.
@@ -62,6 +64,15 @@ impl Task {
         effects.push(Effect::SetTimer(Timer::CancelBudget, now + self.policy.cancel_budget));
     }
 
+    /// Whether these answers were taken is not known, and never asked again.
+    fn lose_answers(&mut self, effects: &mut Vec<Effect>) {
+        let in_flight = |(_, state): &&(_, State)| matches!(state, State::InFlight(_));
+        let ids: Vec<_> = self.interactions.iter().filter(in_flight).map(|(request, _)| request.id.clone()).collect();
+        for id in ids {
+            self.interact(&id, Input::AcceptanceLost, effects);
+        }
+    }
+
     pub(super) fn timer(&mut self, timer: Timer, now: Millis, effects: &mut Vec<Effect>) {
         match timer {
             Timer::Timeout => {
@@ -74,6 +85,7 @@ impl Task {
                     self.force(StopMode::Ladder, now, effects);
                 }
             }
+            Timer::Answer => self.lose_answers(effects),
             Timer::CancelBudget => {
                 if let Some(cancel) = &mut self.facts.cancel {
                     cancel.expired = true;

@@ -38,6 +38,9 @@ pub enum StrayPolicy {
     Keep,
 }
 
+/// How long an agent has to take an answer (AHP 2.2).
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
 /// What a harness's file says about its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskPolicy {
@@ -82,6 +85,8 @@ pub enum Input {
     Emptied,
     /// Nothing more can be observed.
     Lost(Loss),
+    /// Observation goes on, after a restart or a broken connection: what was asked meanwhile is asked again.
+    Resumed,
     /// The answer to [`Effect::ListStrays`].
     Strays(Vec<Stray>),
     /// One stray's end, or that it did not end.
@@ -108,6 +113,8 @@ pub enum Timer {
     InterruptGrace,
     /// The end of the cancel's budget.
     CancelBudget,
+    /// The end of the time an agent has to take an answer.
+    Answer,
 }
 
 /// How a tree is to be stopped.
@@ -295,11 +302,12 @@ impl Task {
             Input::OutputSeen => self.facts.any_output = true,
             Input::OutputEnded => self.facts.output_ended = true,
             Input::Cancel(cause) => self.cancel(cause, now, effects),
-            Input::Respond(id, response) => self.respond(&id, response, effects),
+            Input::Respond(id, response) => self.respond(&id, response, now, effects),
             Input::Exited(exit) => self.facts.exit = Some(exit),
             Input::Orphaned => self.facts.orphaned = true,
             Input::Emptied => self.facts.emptied = true,
             Input::Lost(loss) => self.facts.lost = Some(loss),
+            Input::Resumed => self.resumed(now, effects),
             Input::Strays(found) => self.strays_found(found, effects),
             Input::StrayEnded(stray, end) => self.stray_ended(stray, end, effects),
             Input::Timer(timer) => self.timer(timer, now, effects),
@@ -310,7 +318,17 @@ impl Task {
         if self.state == TaskState::Accepted {
             self.enter(TaskState::Admitted, effects);
         }
-        if let Some(timeout) = self.timeout {
+        self.start_timeout(now, effects);
+    }
+
+    fn resumed(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        self.start_timeout(now, effects);
+        self.hunt = strays::Hunt::Resting;
+    }
+
+    /// Once, however often it is admitted.
+    fn start_timeout(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if let Some(timeout) = self.timeout.take() {
             effects.push(Effect::SetTimer(Timer::Timeout, now + timeout));
         }
     }
@@ -334,9 +352,10 @@ impl Task {
         self.settle(verdict, Proof::NeverStarted, effects);
     }
 
-    fn respond(&mut self, id: &InteractionId, response: InteractionResponse, effects: &mut Vec<Effect>) {
+    fn respond(&mut self, id: &InteractionId, response: InteractionResponse, now: Millis, effects: &mut Vec<Effect>) {
         let fits = self.interactions.iter().any(|(request, _)| request.id == *id && request.accepts(&response));
         if fits {
+            effects.push(Effect::SetTimer(Timer::Answer, now + ANSWER_PATIENCE));
             self.interact(id, interaction::Input::Respond(response), effects);
         } else {
             effects.push(Effect::Replied(id.clone(), Reply::Refused));
@@ -386,11 +405,22 @@ impl Task {
         if self.state == TaskState::Settled {
             return;
         }
+        if !self.was_submitted() {
+            return self.conclude_unsubmitted(effects);
+        }
         match judge(&self.facts) {
             Judgement::Wait => {}
             Judgement::LookForStrays => self.hunt(effects),
             Judgement::StopTree => self.stop_tree(now, effects),
             Judgement::Settle(verdict, proof) => self.settle(verdict, proof, effects),
+        }
+    }
+
+    /// A runtime that ends before it was given the task proves that the task never ran.
+    fn conclude_unsubmitted(&mut self, effects: &mut Vec<Effect>) {
+        if self.facts.exit.is_some() || self.facts.lost.is_some() {
+            let message = "the agent ended before it was given the task".to_owned();
+            self.settle(Verdict::Failed { kind: FailureKind::Transport, message }, Proof::NeverSubmitted, effects);
         }
     }
 
@@ -412,7 +442,7 @@ impl Task {
         let output = self.output.product(matches!(verdict, Verdict::Completed { .. }));
         let (usage, session_usage) = (self.usage, self.session_usage);
         self.state = TaskState::Settled;
-        for timer in [Timer::Timeout, Timer::InterruptGrace, Timer::CancelBudget] {
+        for timer in [Timer::Timeout, Timer::InterruptGrace, Timer::CancelBudget, Timer::Answer] {
             effects.push(Effect::DropTimer(timer));
         }
         effects.push(Effect::Settle(Box::new(Outcome { verdict, evidence, output, usage, session_usage })));

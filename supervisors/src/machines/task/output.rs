@@ -7,7 +7,20 @@ use crate::contract::{MessageId, MessageRole, TaskOutput};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Output {
     messages: Vec<Message>,
+    bytes: usize,
+    extent: Extent,
 }
+
+/// Whether all of it was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Extent {
+    #[default]
+    Whole,
+    Cut,
+}
+
+/// How much of a task's output is kept with its outcome. All of it is in the events.
+const MOST_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone)]
 struct Message {
@@ -18,6 +31,15 @@ struct Message {
 
 impl Output {
     pub(super) fn take(&mut self, fact: &Fact) {
+        let size = match fact {
+            Fact::MessageDelta { text, .. } | Fact::MessageCompleted { text, .. } => text.len(),
+            _ => return,
+        };
+        if self.bytes + size > MOST_BYTES {
+            self.extent = Extent::Cut;
+            return;
+        }
+        self.bytes += size;
         match fact {
             Fact::MessageDelta { message, role, text } => self.message(message, *role).text.push_str(text),
             Fact::MessageCompleted { message, role, text } => {
@@ -52,6 +74,7 @@ impl Output {
 
     /// What was obtained; `None` where nothing was, which differs from empty text.
     pub(super) fn product(&self, complete: bool) -> Option<TaskOutput> {
+        let complete = complete && self.extent == Extent::Whole;
         self.answer().map(|message| TaskOutput::Text { text: message.text.clone(), complete })
     }
 }
