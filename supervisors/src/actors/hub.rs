@@ -11,7 +11,7 @@ use crate::ledger::{Ledger, LedgerError};
 /// How many of a session's newest events are kept for readers that keep up.
 const RECENT: usize = 256;
 /// How many events a reader gets at once.
-const STEP: usize = 512;
+const STEP: usize = 8192;
 
 /// What was committed lately, for those who follow.
 #[derive(Debug, Default)]

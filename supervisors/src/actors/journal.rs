@@ -24,7 +24,7 @@ const GROUP: usize = 8192;
 /// The pause before a failed commit is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// A step of compaction follows this many groups.
-const COMPACT_EVERY: u64 = 256;
+const COMPACT_EVERY: u64 = 64;
 
 /// Whether the ledger takes what it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
