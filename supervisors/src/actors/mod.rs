@@ -12,7 +12,7 @@
 //! └── Reaper           what earlier owners left behind
 //! ```
 //!
-//! Who tells whom: a door asks [`Sessions`], which asks a session; a session starts its task and its runtime; the
+//! Who tells whom: a door asks the sessions, which ask a session; a session starts its task and its runtime; the
 //! runtime tells its facts to the task; the task hands everything that is to be stored to the journal, the runtime's
 //! offsets, snapshots and messages with the facts that caused them; the journal tells both when it is durable. Nobody
 //! waits for anybody in a handler, and completions are bounded: one for each thing that was asked.
