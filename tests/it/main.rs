@@ -9,3 +9,4 @@ mod kills;
 mod ledger;
 mod run;
 mod support;
+mod the_census_finds_what_is_planted;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::census::{census, found};
 use super::kernel::{Marker, wait_until};
 use super::programs;
 
@@ -153,26 +154,20 @@ impl Shell {
         std::fs::read_to_string(&self.log).unwrap_or_default().lines().count()
     }
 
-    /// Nothing of any runtime is left: no process, no folder, no owner, no leaf.
+    /// Nothing of any runtime is left, counted by a separate process: no process, descriptor, socket, folder.
     pub fn assert_nothing_left(&self) {
         self.marker.assert_gone(Duration::from_secs(10));
-        assert!(self.state().join("ledger.sqlite").exists());
-        wait_until(Duration::from_secs(10), "folders are gone", || {
-            let runs =
-                folders(&self.state().join("run")).into_iter().flat_map(|boot| folders(&boot)).collect::<Vec<_>>();
+        wait_until(Duration::from_secs(10), "nothing is left", || {
+            let count = census(self.marker.text(), &self.state(), "");
             let owners = std::fs::read_dir(self.state().join("owners")).into_iter().flatten().count();
-            if runs.is_empty() && owners == 0 {
+            if found(&count).is_empty() && owners == 0 {
                 return Ok(());
             }
             // What keeps a late keeper of a killed owner from starting is removed by a later command.
             self.tasks();
-            Err(format!("{runs:?}, {owners} owners"))
+            Err(format!("{count}, {owners} owners"))
         });
     }
-}
-
-fn folders(path: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 /// Sends a signal to a child.
