@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Counts what is left of a user's Ostler, asked of the kernel alone. It knows nothing of Ostler's own state.
 
-    census.py --marker TEXT --folder DIRECTORY [--leaves GLOB]
+    census.py --marker TEXT... --folder DIRECTORY [--leaves GLOB]
 
 Prints one JSON object, a list for each kind:
 
-    processes    carry the marker in their environment or on their command line, and live
+    processes    carry a marker in their environment or on their command line, and live
     zombies      children of those, dead and not reaped
     descriptors  of anybody, open on something below the folder
     sockets      bound to a name below the folder
@@ -27,12 +27,13 @@ def read(path):
         return b""
 
 
-def processes(marker):
+def processes(markers):
     alive, dead = {}, []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         line = read(f"/proc/{pid}/cmdline")
-        # The arguments of this very process carry the marker.
-        if pid != os.getpid() and (marker in read(f"/proc/{pid}/environ") or marker in line):
+        environment = read(f"/proc/{pid}/environ")
+        # The arguments of this very process carry the markers.
+        if pid != os.getpid() and any(marker in environment or marker in line for marker in markers):
             alive[pid] = line.replace(b"\0", b" ").decode(errors="replace").strip()
         status = dict(entry.split(":\t", 1) for entry in read(f"/proc/{pid}/status").decode(errors="replace").splitlines())
         # What is dead has neither an environment nor a command line: it is known by its parent.
@@ -70,12 +71,12 @@ def leaves(pattern):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--marker", required=True)
+    parser.add_argument("--marker", required=True, nargs="+")
     parser.add_argument("--folder", required=True)
     parser.add_argument("--leaves", default="")
     options = parser.parse_args()
     folder = os.path.realpath(options.folder)
-    alive, dead = processes(options.marker.encode())
+    alive, dead = processes([marker.encode() for marker in options.marker])
     print(json.dumps({
         "processes": alive,
         "zombies": dead,

@@ -14,7 +14,7 @@ fn one_of_each_kind() {
     let folder = folder.path().canonicalize().expect("a path");
     let marker = Marker::new();
     let leaves = format!("ostler-{}", marker.text());
-    assert_eq!(found(&census(marker.text(), &folder, &leaves)), Vec::<&str>::new());
+    assert_eq!(found(&census(&[marker.text()], &folder, &leaves)), Vec::<&str>::new());
 
     // It never waits for its first child, which becomes a zombie.
     let mut by_environment =
@@ -32,7 +32,7 @@ fn one_of_each_kind() {
     leaf.iter().for_each(|leaf| std::fs::create_dir(leaf).expect("made"));
 
     let count = wait_until(Duration::from_secs(10), "a zombie", || {
-        let count = census(marker.text(), &folder, &leaves);
+        let count = census(&[marker.text()], &folder, &leaves);
         let zombies = count["zombies"].as_array().map(Vec::len);
         if zombies == Some(1) { Ok(count) } else { Err(count.to_string()) }
     });

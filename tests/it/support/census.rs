@@ -9,11 +9,13 @@ use serde_json::Value;
 pub const KINDS: [&str; 6] = ["processes", "zombies", "descriptors", "sockets", "folders", "leaves"];
 
 /// Counts.
-pub fn census(marker: &str, folder: &Path, leaves: &str) -> Value {
+pub fn census(markers: &[&str], folder: &Path, leaves: &str) -> Value {
     let output = Command::new("python3")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/census/census.py"))
-        .args(["--marker", marker, "--leaves", leaves, "--folder"])
+        .args(["--leaves", leaves, "--folder"])
         .arg(folder)
+        .arg("--marker")
+        .args(markers)
         .output()
         .expect("python3");
     assert!(output.status.success(), "{output:?}");

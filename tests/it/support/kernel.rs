@@ -16,6 +16,11 @@ impl Marker {
         Self(format!("{name}-{}", std::process::id()))
     }
 
+    /// Whatever names this folder.
+    pub fn of(folder: &Path) -> Self {
+        Self(folder.display().to_string())
+    }
+
     /// The text of it.
     pub fn text(&self) -> &str {
         &self.0
@@ -35,6 +40,16 @@ impl Marker {
             }
         }
         found
+    }
+
+    /// Kills whatever carries it: what a failed scenario leaves must not burden the next.
+    pub fn sweep(&self) {
+        use nix::sys::signal::{Signal, kill};
+        for _ in 0..20 {
+            for (pid, _) in self.alive() {
+                let _gone = kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
     }
 
     /// Waits until none is alive, or says which are.
@@ -135,10 +150,6 @@ impl Drop for Sweep {
         if fs::read_to_string(format!("/proc/{}/status", self.0)).is_ok_and(|status| status.contains(&own)) {
             let _gone = kill(nix::unistd::Pid::from_raw(self.0), Signal::SIGKILL);
         }
-        for _ in 0..20 {
-            for (pid, _) in self.1.alive() {
-                let _gone = kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
-            }
-        }
+        self.1.sweep();
     }
 }
