@@ -5,6 +5,7 @@ pub mod actors;
 pub mod adapter;
 pub mod clock;
 pub mod contract;
+pub mod faults;
 pub mod framer;
 pub mod harness;
 pub mod keeper;

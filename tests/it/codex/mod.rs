@@ -2,4 +2,5 @@
 
 mod a_killed_daemon_does_not_disturb_a_turn;
 mod support;
+mod the_daemon_dies_at_every_effect;
 mod turns;

@@ -12,6 +12,7 @@ const RULES: &str = r#"[
   { "contains": "run it", "after_tool": false, "tool": "echo hi > out.txt && cat out.txt" },
   { "contains": "run it", "after_tool": true, "text": "the tool said {tool}" },
   { "contains": "sleep", "after_tool": false, "tool": "sleep 1000" },
+  { "contains": "leave", "after_tool": false, "tool": "setsid -f sleep 1000; sleep 1000" },
   { "contains": "slow", "text": "one two three four five six seven eight nine ten", "every_ms": 200 },
   { "contains": "overload", "status": 500 },
   { "text": "reply number {n}" }
@@ -50,9 +51,11 @@ impl User {
         let mut config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
         config += &format!(
             "[harness.codex]\ncommand = [{:?}, \"app-server\"]\nsandbox = \"danger-full-access\"\n\
-             environment = {{ CODEX_HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
+             environment = {{ CODEX_HOME = {:?}, HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
             codex_program().display().to_string(),
             path("codex-home").display().to_string(),
+            // The profile of whoever runs the tests has no part in them.
+            path("home").display().to_string(),
             shell.marker.text(),
         );
         std::fs::write(path("ostler.toml"), config).expect("written");
@@ -75,6 +78,11 @@ impl User {
     /// Every process of this user whose command line has this text.
     pub fn processes(&self, text: &str) -> Vec<i32> {
         self.shell.marker.alive().into_iter().filter(|(_, line)| line.contains(text)).map(|(pid, _)| pid).collect()
+    }
+
+    /// Those whose command line begins with it.
+    pub fn running(&self, command: &str) -> usize {
+        self.shell.marker.alive().iter().filter(|(_, line)| line.starts_with(command)).count()
     }
 }
 

@@ -133,11 +133,21 @@ impl Shell {
 
     /// Starts the daemon, and waits until it listens.
     pub fn serve(&self) -> Child {
-        let child = self.command(&["serve"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
+        self.serve_with(&[])
+    }
+
+    /// The same, with more in its environment.
+    pub fn serve_with(&self, environment: &[(&str, &str)]) -> Child {
+        let mut command = self.command(&["serve"]);
+        let child = command
+            .envs(environment.iter().copied())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("runs");
         wait_until(Duration::from_secs(20), "the daemon listens", || {
-            let listens = self.ostler(&["task", "list", "--json"]);
             let socket = std::os::unix::net::UnixStream::connect(self.state().join("ostler.sock"));
-            if socket.is_ok() { Ok(()) } else { Err(format!("{listens:?}")) }
+            socket.map(|_| ()).map_err(|error| error.to_string())
         });
         child
     }
@@ -166,8 +176,9 @@ impl Shell {
         self.marker.assert_gone(Duration::from_secs(10));
         wait_until(Duration::from_secs(10), "nothing is left", || {
             // The marker is the runtimes'; Ostler's own processes and keepers carry the folder.
-            let markers = [self.marker.text(), self.path().to_str().expect("UTF-8")];
-            let count = census(&markers, &self.state(), "");
+            let state = self.state();
+            let markers = [self.marker.text(), state.to_str().expect("UTF-8")];
+            let count = census(&markers, &state, "");
             let owners = std::fs::read_dir(self.state().join("owners")).into_iter().flatten().count();
             if found(&count).is_empty() && owners == 0 {
                 return Ok(());

@@ -43,10 +43,11 @@ impl Session {
     }
 
     fn runtime_adopted(&mut self, ready: bool, ctx: &mut Context<Self>) {
-        if !ready {
-            return self.await_ready(ctx);
+        if ready {
+            self.set_runtime(RuntimeState::Ready, ctx);
+        } else {
+            self.await_ready(ctx);
         }
-        self.set_runtime(RuntimeState::Ready, ctx);
         self.admit_waiting(ctx);
     }
 

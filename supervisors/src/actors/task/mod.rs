@@ -16,6 +16,7 @@ use super::system::Env;
 use crate::adapter::Fact;
 use crate::clock;
 use crate::contract::{EventKind, HarnessId, InteractionId, InteractionResponse, Outcome};
+use crate::faults::Boundary;
 use crate::ledger::{Change, InteractionRow, InteractionState, TaskRow, TaskState, Urgency};
 use crate::machines::task::{Effect, Input, Record, Reply, Task as Machine, Timer};
 use crate::tree::ExitReason;
@@ -96,7 +97,10 @@ impl Task {
 
     fn step(&mut self, input: Input, draft: &mut Draft, ctx: &mut Context<Self>) {
         for effect in self.machine.step(input, clock::now()) {
+            let boundary = Boundary::of(&effect);
+            boundary.before();
             self.carry_out(effect, draft, ctx);
+            boundary.after();
         }
     }
 

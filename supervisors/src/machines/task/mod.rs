@@ -128,6 +128,7 @@ pub enum StopMode {
 
 /// What a task machine asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "faults", derive(strum::IntoStaticStr, strum::VariantNames))]
 pub enum Effect {
     /// Give the task to the runtime. From here on it may reach the agent at any time.
     Submit,

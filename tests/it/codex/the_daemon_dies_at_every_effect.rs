@@ -1,0 +1,88 @@
+//! SIGKILL on the daemon once at each boundary of an effect. The list is made from the enum of effects.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::support::User;
+use crate::support::kernel::wait_until;
+use crate::support::shell::{assert_whole, signal};
+
+#[test]
+fn before_each() {
+    die_at_each("before:");
+}
+
+#[test]
+fn after_each() {
+    die_at_each("after:");
+}
+
+fn die_at_each(side: &str) {
+    let user = User::new();
+    let all = ostler_supervisors::faults::boundaries();
+    let mut tasks = 0;
+    for boundary in all.iter().filter(|boundary| boundary.starts_with(side)) {
+        tasks = die_at(&user, boundary, tasks);
+    }
+}
+
+/// A way to each effect: only an agent that knows no interrupt has its tree stopped, and only a real tool leaves strays.
+fn harness(boundary: &str) -> (&'static str, &'static str) {
+    if boundary.ends_with("StopTree") { ("json", "say up ;; hang") } else { ("codex", "leave one behind") }
+}
+
+/// How many tasks are known afterwards, when so many were known before.
+fn die_at(user: &User, boundary: &str, tasks: usize) -> usize {
+    let asked = user.requests().len();
+    let mut daemon = user.shell.serve_with(&[("OSTLER_DIE_AT", boundary)]);
+    let (name, prompt) = harness(boundary);
+    let mut run = user.shell.command(&["run", "--harness", name, "--json", "--approve", "allow", prompt]);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
+    until(&mut daemon, "the agent is at work", || {
+        user.running("sleep 1000") == 2 || user.shell.received() > 0 && name == "json"
+    });
+    signal(&run, Signal::SIGINT);
+    until(&mut daemon, &format!("the daemon dies {boundary}"), || false);
+    run.wait().expect("ends");
+
+    let mut daemon = user.shell.serve();
+    let known = user.shell.tasks();
+    assert!(known.len() <= tasks + 1, "{boundary}: {known:?}");
+    assert!(user.requests().len() <= asked + 1, "{boundary}: asked more than once");
+    if known.len() == tasks {
+        assert_eq!(user.requests().len(), asked, "{boundary}: it ran and nobody knows of it");
+    } else {
+        settled(user, boundary, &known[0]);
+    }
+    signal(&daemon, Signal::SIGTERM);
+    assert!(daemon.wait().expect("ends").success());
+    user.shell.assert_nothing_left();
+    known.len()
+}
+
+/// Cancelled or already settled, its history is whole, and no process of its tool is left.
+fn settled(user: &User, boundary: &str, task: &Value) {
+    let id = task["id"].as_str().expect("id");
+    let _settled_already = user.shell.ostler(&["task", "cancel", id, "--json"]);
+    let waited = user.shell.ostler(&["task", "wait", id, "--json"]);
+    let events = user.shell.events(task["session"].as_str().expect("id"));
+    assert_eq!(waited.json()["outcome"]["verdict"], "cancelled", "{boundary}: {waited:?}\n{events:#?}");
+    assert_whole(&events);
+    let terminals = events.iter().filter(|event| event["type"] == "run.cancelled").count();
+    assert_eq!(terminals, 1, "{boundary}: {events:#?}");
+    assert_eq!(user.processes("sleep 1000"), Vec::<i32>::new(), "{boundary}");
+}
+
+/// Until this holds or the daemon was killed.
+fn until(daemon: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
+    wait_until(Duration::from_secs(30), what, || match daemon.try_wait().expect("a child") {
+        Some(status) if status.signal() == Some(Signal::SIGKILL as i32) => Ok(()),
+        Some(status) => panic!("{what}: the daemon ended by itself: {status}"),
+        None if holds() => Ok(()),
+        None => Err("it lives".to_owned()),
+    });
+}
