@@ -27,6 +27,8 @@ pub enum Kind {
     StoreUnavailable,
     /// The configuration is off.
     Configuration,
+    /// Whether it happened is not known.
+    Unconfirmed,
     /// A defect.
     Internal,
 }
@@ -44,7 +46,7 @@ pub struct Codes {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::InvalidInput,
         Self::NotFound,
         Self::SessionBusy,
@@ -53,6 +55,7 @@ impl Kind {
         Self::HarnessUnavailable,
         Self::StoreUnavailable,
         Self::Configuration,
+        Self::Unconfirmed,
         Self::Internal,
     ];
 
@@ -67,6 +70,7 @@ impl Kind {
             Self::HarnessUnavailable => (3, 503, -32003),
             Self::StoreUnavailable => (3, 503, -32003),
             Self::Configuration => (2, 500, -32603),
+            Self::Unconfirmed => (4, 504, -32003),
             Self::Internal => (1, 500, -32603),
         };
         Codes { exit, http, rpc }
@@ -139,7 +143,7 @@ mod tests {
     fn every_kind_has_codes_of_the_published_ranges() {
         for kind in Kind::ALL {
             let Codes { exit, http, rpc } = kind.codes();
-            assert!((1..=3).contains(&exit) && (400..600).contains(&http), "{kind:?}");
+            assert!((1..=4).contains(&exit) && (400..600).contains(&http), "{kind:?}");
             assert!((-32700..=-32000).contains(&rpc), "{kind:?}");
         }
     }

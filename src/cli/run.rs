@@ -24,6 +24,9 @@ use crate::config::{Settings, Span};
 use crate::door::{self, Door, Embedded, EmbeddedOptions, Events, Remote};
 use crate::error::{Failure, Kind};
 
+/// Ended by a signal, as of the shell's custom.
+const INTERRUPTED: u8 = 130;
+
 /// Who decides what the agent asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Approve {
@@ -81,19 +84,38 @@ pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
     let started = Instant::now();
     let prompt = prompt(&run.prompt)?;
     let mut signals = signals()?;
-    let route = route(settings).await?;
-    let door = route.door();
-    let session = match &run.session {
-        Some(session) => session.clone(),
-        None => open(&run, settings, door).await?,
+    // Nothing was started yet that would have to be ended.
+    let route = tokio::select! {
+        route = route(settings) => route?,
+        _ = signals.recv() => return Ok(INTERRUPTED),
     };
+    let done = delegate(&run, prompt, settings, &route, started, &mut signals).await;
+    // Whoever asks again does not wait for the agent to leave: without an owner, its keeper ends it.
+    tokio::select! {
+        left = route.leave() => left?,
+        _ = signals.recv() => {}
+    }
+    done
+}
+
+/// Delegates the task, follows it, and tells its verdict.
+async fn delegate(
+    run: &Run,
+    prompt: String,
+    settings: &Settings,
+    route: &Route,
+    started: Instant,
+    signals: &mut mpsc::Receiver<Signal>,
+) -> Result<u8, Failure> {
     let approval = policy(run.approve);
     let delegation = Delegation { prompt, approval, timeout: run.timeout.map(|span| span.0) };
-    let from = head(settings, &session).await?;
-    let task = door.start_task(&session, delegation).await?;
+    let accepted = tokio::select! {
+        accepted = accept(run, settings, route.door(), delegation) => accepted?,
+        _ = signals.recv() => return not_accepted_yet(route),
+    };
     let mut watch = Watch {
-        door,
-        task: &task,
+        door: route.door(),
+        task: &accepted.task,
         approval,
         progress: Progress::new(Style::of_stderr(run.quiet)),
         events: run.events,
@@ -101,15 +123,50 @@ pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
         ttft: None,
         started,
     };
-    let row = watch.until_settled(&session, from, &mut signals).await?;
+    let row = watch.until_settled(&accepted.session, accepted.from, signals).await;
     watch.progress.clear();
-    let ttft = watch.ttft;
-    let end = Instant::now();
+    let row = row.map_err(|failure| end_unknown(failure, &accepted.task))?;
     // The verdict is told before the runtime is closed: it rests on the task, not on how long the agent takes to leave.
-    let told = tell(&run, &row, settings, &session, end - started, ttft).await;
-    route.leave().await?;
-    told?;
+    tell(run, &row, settings, &accepted.session, started.elapsed(), watch.ttft).await?;
     Ok(exit_code(&row))
+}
+
+/// A task that was taken, and where its events begin.
+struct Accepted {
+    session: SessionId,
+    task: TaskId,
+    from: Position,
+}
+
+async fn accept(run: &Run, settings: &Settings, door: &dyn Door, delegation: Delegation) -> Result<Accepted, Failure> {
+    let session = match &run.session {
+        Some(session) => session.clone(),
+        None => open(run, settings, door).await?,
+    };
+    let from = head(settings, &session).await?;
+    let task = door.start_task(&session, delegation).await?;
+    Ok(Accepted { session, task, from })
+}
+
+/// Our own tree ends with us, and what it may have accepted with it; another process may have accepted it for good.
+fn not_accepted_yet(route: &Route) -> Result<u8, Failure> {
+    match route {
+        Route::Own(_) => Ok(INTERRUPTED),
+        Route::Other(_) => Err(Failure::new(
+            Kind::Unconfirmed,
+            "interrupted while the running Ostler was asked: whether the task was accepted is not known; \
+             see `ostler task list`",
+        )),
+    }
+}
+
+/// The task was accepted, and whoever runs it can no longer be asked.
+fn end_unknown(failure: Failure, task: &TaskId) -> Failure {
+    if failure.kind != Kind::HarnessUnavailable {
+        return failure;
+    }
+    let text = format!("{failure}; task {task} may go on: see `ostler task show {task}`");
+    Failure::new(Kind::Unconfirmed, text)
 }
 
 fn prompt(argument: &str) -> Result<String, Failure> {
@@ -122,6 +179,9 @@ fn prompt(argument: &str) -> Result<String, Failure> {
             .map_err(|error| Failure::new(Kind::InvalidInput, format!("standard input cannot be read: {error}")))?;
         text = String::from_utf8(bytes)
             .map_err(|_| Failure::new(Kind::InvalidInput, "the prompt on standard input is not UTF-8"))?;
+    }
+    if text.contains('\0') {
+        return Err(Failure::new(Kind::InvalidInput, "the prompt has a NUL character, which no program takes"));
     }
     if text.is_empty() {
         return Err(Failure::new(
@@ -199,9 +259,19 @@ impl Watch<'_> {
         let mut events = self.door.events(session, from).await?;
         let run_id = self.task.run_id();
         loop {
-            let found = events.next().await?;
+            let found = tokio::select! {
+                biased;
+                signal = signals.recv() => {
+                    self.signalled(signal).await?;
+                    continue;
+                }
+                found = events.next() => found?,
+            };
             let mut over = false;
             for event in &found {
+                if let Ok(signal) = signals.try_recv() {
+                    self.signalled(Some(signal)).await?;
+                }
                 over |= event["run_id"] == json!(run_id) && is_terminal(event);
                 self.show(event, signals).await?;
             }
@@ -219,7 +289,7 @@ impl Watch<'_> {
         tokio::select! {
             more = events.changed() => match more {
                 true => Ok(()),
-                false => Err(Failure::new(Kind::HarnessUnavailable, "the running Ostler ended; the task may go on, see `ostler task show`")),
+                false => Err(Failure::new(Kind::HarnessUnavailable, "the running Ostler ended")),
             },
             signal = signals.recv() => self.signalled(signal).await,
         }

@@ -17,6 +17,9 @@ use super::wire::{Line, Request};
 use super::{Door, Events};
 use crate::error::{Failure, Kind};
 
+/// A connection that ends before the answer.
+const LOST: &str = "the running Ostler ended while it was asked";
+
 /// A connection to make for each request.
 #[derive(Debug, Clone)]
 pub struct Remote {
@@ -64,7 +67,7 @@ fn internal(error: &dyn std::error::Error) -> Failure {
 }
 
 async fn next_line(lines: &mut Lines<BufReader<UnixStream>>) -> Result<Line, Failure> {
-    let gone = || Failure::new(Kind::HarnessUnavailable, "the running Ostler ended while it was asked; try again");
+    let gone = || Failure::new(Kind::HarnessUnavailable, LOST);
     let line = lines.next_line().await.map_err(|_| gone())?.ok_or_else(gone)?;
     serde_json::from_str(&line).map_err(|error| internal(&error))
 }
@@ -76,7 +79,16 @@ impl Door for Remote {
     }
 
     async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, Failure> {
-        self.ask(Request::StartTask { session: session.clone(), delegation }).await
+        let asked = self.ask(Request::StartTask { session: session.clone(), delegation }).await;
+        asked.map_err(|failure| match failure.kind {
+            Kind::HarnessUnavailable if failure.message == LOST => Failure::new(
+                Kind::Unconfirmed,
+                format!(
+                    "whether the task was accepted is not known: {LOST}; see `ostler task list --session {session}`"
+                ),
+            ),
+            _ => failure,
+        })
     }
 
     async fn wait(&self, task: &TaskId) -> Result<TaskRow, Failure> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use ostler_supervisors::contract::{Position, SessionId};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::OwnedWriteHalf;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Take};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::wire::{Line, MAX_REQUEST, Request};
@@ -62,7 +62,18 @@ async fn connection(stream: UnixStream, door: Embedded) {
         return;
     }
     let answered = match serde_json::from_str::<Request>(&line) {
-        Ok(Request::Read { session, from }) => read_events(&door, &session, from, &mut write).await,
+        Ok(Request::Read { session, from }) => {
+            tokio::select! {
+                read = read_events(&door, &session, from, &mut write) => read,
+                () = gone(&mut reader) => return,
+            }
+        }
+        Ok(Request::Wait { task }) => {
+            tokio::select! {
+                row = door.wait(&task) => send(&mut write, &value(row).map_or_else(Line::Error, Line::Result)).await,
+                () = gone(&mut reader) => return,
+            }
+        }
         Ok(request) => {
             let line = answer(&door, request).await;
             send(&mut write, &line).await
@@ -77,16 +88,21 @@ async fn connection(stream: UnixStream, door: Embedded) {
     }
 }
 
+/// The client closed its connection. One that only waits would not be missed before there is something to tell it.
+async fn gone(reader: &mut BufReader<Take<OwnedReadHalf>>) {
+    let mut byte = [0];
+    while reader.read(&mut byte).await.is_ok_and(|count| count > 0) {}
+}
+
 async fn answer(door: &Embedded, request: Request) -> Line {
     let result = match request {
         Request::OpenSession { harness, spec } => value(door.open_session(harness, spec).await),
         Request::CloseSession { session } => value(door.close_session(&session).await),
         Request::StartTask { session, delegation } => value(door.start_task(&session, delegation).await),
-        Request::Wait { task } => value(door.wait(&task).await),
         Request::Cancel { task, cause } => value(door.cancel(&task, cause).await),
         Request::Respond { task, interaction, response } => value(door.respond(&task, interaction, response).await),
         Request::Tree => value(door.tree().await),
-        Request::Read { .. } => Ok(Value::Null),
+        Request::Read { .. } | Request::Wait { .. } => Ok(Value::Null),
     };
     result.map_or_else(Line::Error, Line::Result)
 }
@@ -106,7 +122,6 @@ async fn read_events(door: &Embedded, session: &SessionId, from: u64, write: &mu
                 let wait = found.is_empty();
                 send(write, &Line::Events(found)).await?;
                 if wait {
-                    // A reader that is gone is noticed by the next write.
                     events.changed().await;
                 }
             }

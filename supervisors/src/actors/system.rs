@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -85,6 +86,7 @@ pub(super) struct Parts {
     strays: StrayPolicy,
     frames: Arc<Budget>,
     umask: u32,
+    draining: Arc<AtomicBool>,
 }
 
 impl Parts {
@@ -106,6 +108,7 @@ impl Parts {
             strays: self.strays,
             frames: self.frames.clone(),
             umask: self.umask,
+            draining: self.draining.clone(),
         }
     }
 }
@@ -128,9 +131,15 @@ pub(super) struct Env {
     pub(super) strays: StrayPolicy,
     pub(super) frames: Arc<Budget>,
     pub(super) umask: u32,
+    /// Everything is being closed: nothing new is accepted.
+    pub(super) draining: Arc<AtomicBool>,
 }
 
 impl Env {
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
     /// A configured harness.
     pub(super) fn harness(&self, id: &HarnessId) -> Option<Arc<Harness>> {
         self.configured.iter().find(|harness| harness.id == *id).cloned()
@@ -192,6 +201,7 @@ impl System {
             strays: config.strays,
             frames: Budget::new(config.frame_budget),
             umask: config.umask,
+            draining: Arc::default(),
         };
         Root::new(parts, services).start();
         services_seen.wait_for(Option::is_some).await.map_err(|_| StartError::Tree)?;
@@ -246,6 +256,9 @@ impl System {
     /// [`SessionError::Harness`] for one that is not configured.
     pub async fn open_session(&self, harness: HarnessId, spec: SessionSpec) -> Result<SessionId, SessionError> {
         let env = self.services()?.env;
+        if env.is_draining() {
+            return Err(SessionError::Draining);
+        }
         if env.harness(&harness).is_none() {
             return Err(HarnessError::Unknown(harness).into());
         }
@@ -361,13 +374,15 @@ impl System {
         rows.await.map_err(|_| SessionError::Interrupted)
     }
 
-    /// Ends every runtime by the ladder, in parallel, and waits until what they said is stored.
+    /// Accepts nothing any more, ends every runtime by the ladder, in parallel, and waits until what they said is stored.
     ///
     /// # Errors
     ///
     /// [`SessionError::Interrupted`].
     pub async fn shutdown(&self, cause: CancelCause) -> Result<(), SessionError> {
         let services = self.services()?;
+        // First: a session that is loaded after this has nothing that it could start.
+        services.env.draining.store(true, Ordering::SeqCst);
         let sessions = services.sessions.send(All).await.map_err(|_| SessionError::Interrupted)?;
         let mut closing = Vec::new();
         for session in sessions {

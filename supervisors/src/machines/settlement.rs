@@ -211,6 +211,11 @@ fn by_loss(facts: &Facts) -> Option<Judgement> {
 
 fn by_deadline(facts: &Facts) -> Option<Judgement> {
     facts.cancel.filter(|cancel| cancel.expired)?;
+    // The end of its process is all that such a program reports; more of its output changes nothing.
+    let is_its_end = |exit: ExitFact| facts.emptied && !exit.is_success() && facts.was_stopped_by_us();
+    if matches!(facts.mode, ReportMode::ExitStatus(_)) && facts.exit.is_some_and(is_its_end) {
+        return Some(cancelled(facts, Proof::TreeEmpty));
+    }
     let known = "the cancel was sent; the end was not shown within its deadline".to_owned();
     Some(unresolved(UnresolvedReason::CancellationUnconfirmed, known, Proof::DeadlinePassed))
 }

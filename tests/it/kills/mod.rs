@@ -151,3 +151,18 @@ fn a_reader_across_a_kill_has_every_event_exactly_once() {
     daemon.wait().expect("ends");
     shell.assert_nothing_left();
 }
+
+/// What a killed run left is looked after while the next one starts: neither hinders the other.
+#[test]
+fn of_run_just_before_an_innocent_one() {
+    let shell = Shell::new();
+    for round in 0..40u64 {
+        let mut killed = shell.spawn(&["run", "--harness", "scripted", "say x ;; sleep 60"]);
+        std::thread::sleep(Duration::from_millis(20 + roll(round, 100)));
+        kill(&mut killed);
+        let innocent = shell.run("say hi");
+        assert_eq!(innocent.code, 0, "round {round}: {innocent:?}");
+    }
+    shell.tasks();
+    shell.assert_nothing_left();
+}

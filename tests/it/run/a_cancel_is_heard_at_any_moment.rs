@@ -103,3 +103,56 @@ fn at_any_moment_of_the_start() {
     }
     shell.assert_nothing_left();
 }
+
+#[test]
+fn while_output_keeps_coming() {
+    let shell = Shell::new();
+    let mut command = shell.command(&["run", "--harness", "scripted", "--events", "flood 20000000"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("runs");
+    running(&shell);
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, Signal::SIGINT);
+    let done = finish(child);
+    assert_eq!(done.code, 130, "{done:?}");
+    let task = shell.tasks()[0].clone();
+    assert_eq!(
+        (&task["outcome"]["verdict"], &task["outcome"]["evidence"]["proof"]),
+        (&"cancelled".into(), &"tree_empty".into())
+    );
+    shell.assert_nothing_left();
+}
+
+#[test]
+fn while_the_ledger_is_locked_before_anything_is_accepted() {
+    let shell = Shell::new();
+    assert_eq!(shell.run("say x").code, 0);
+    let mut holder = std::process::Command::new("python3")
+        .args(["-c", LOCK])
+        .arg(shell.state().join("ledger.sqlite"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut held = [0];
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut held).expect("locked");
+    let child = shell.spawn(&["run", "--harness", "scripted", "say never"]);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, Signal::SIGINT);
+    std::thread::sleep(Duration::from_millis(100));
+    signal(&child, Signal::SIGINT);
+    let asked = Instant::now();
+    let done = finish(child);
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert_eq!((done.code, shell.received()), (130, 1), "{done:?}");
+    drop(holder.stdin.take());
+    holder.wait().expect("ends");
+    shell.assert_nothing_left();
+}
+
+const LOCK: &str = "
+import sqlite3, sys
+ledger = sqlite3.connect(sys.argv[1], isolation_level=None)
+ledger.execute('BEGIN IMMEDIATE')
+print('x', flush=True)
+sys.stdin.read()
+";

@@ -77,7 +77,9 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
     let mut reaped = Reaped::default();
     let free = env.owners.free().await;
     let mut waits = Vec::new();
-    for row in unfinished(env, &free).await? {
+    let unfinished = unfinished(env, &free).await?;
+    last_words(env, &unfinished, &free).await?;
+    for row in unfinished {
         let kind = free.get(&row.owner).copied();
         let load = match (env.kind, kind) {
             (OwnerKind::Serve, Some(OwnerKind::Serve)) => Load::GoOn,
@@ -91,10 +93,7 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
             Err(SessionError::Foreign { .. }) => continue,
             Err(error) => return Err(error),
         };
-        let runtime = match load {
-            Load::Collect => last_words(env, &row).await?,
-            _ => found_runtime(env, &row).await?,
-        };
+        let runtime = found_runtime(env, &row).await?;
         let found = Found::read(env, row, runtime, load).await?;
         let task = found.last.as_ref().filter(|task| task.state != TaskState::Settled).map(|task| task.id.clone());
         let Ok(session) = sessions.send(TakeUp(Box::new(found))).await else { continue };
@@ -154,15 +153,24 @@ pub(super) async fn found_runtime(env: &Env, row: &SessionRow) -> Result<Option<
     Ok(Some(FoundRuntime { row: state.row, origin }))
 }
 
-/// The same, once a keeper without an owner had its time to finish by itself.
-async fn last_words(env: &Env, row: &SessionRow) -> Result<Option<FoundRuntime>, LedgerError> {
-    let Some(state) = runtime_of(env, row).await? else { return Ok(None) };
+/// Keepers whose owner wants no grace are ending their agents by themselves: all get this time together.
+async fn last_words(
+    env: &Env,
+    unfinished: &[SessionRow],
+    free: &HashMap<OwnerId, OwnerKind>,
+) -> Result<(), LedgerError> {
+    let of_runs = |row: &&SessionRow| free.get(&row.owner) == Some(&OwnerKind::Run);
+    let sessions: HashSet<_> = unfinished.iter().filter(of_runs).map(|row| &row.id).collect();
+    let mut ending = env.ledger.runtimes(None).await?;
+    ending.retain(|runtime| sessions.contains(&runtime.row.session));
     let until = clock::now() + LAST_WORD;
-    while clock::now() < until && matches!(look(&state), Look::Living(_)) {
+    loop {
+        ending.retain(|runtime| matches!(look(runtime), Look::Living(_)));
+        if ending.is_empty() || clock::now() >= until {
+            return Ok(());
+        }
         tokio::time::sleep(LOOK).await;
     }
-    let origin = origin(env, state.clone()).await?;
-    Ok(Some(FoundRuntime { row: state.row, origin }))
 }
 
 async fn runtime_of(env: &Env, row: &SessionRow) -> Result<Option<RuntimeState>, LedgerError> {
@@ -247,8 +255,10 @@ async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<
             sweep_folder(&folder, identity).await;
             swept += 1;
         }
-        // Not empty while anything of it is in use.
-        let _in_use = std::fs::remove_dir(&boot);
+        // That of this boot is where keepers of this very moment register.
+        if boot.file_name().is_none_or(|name| name != clock::boot_id()) {
+            let _in_use = std::fs::remove_dir(&boot);
+        }
     }
     Ok(swept)
 }

@@ -33,7 +33,7 @@ impl Session {
         if self.harness.is_none() {
             return Err((HarnessError::Unknown(self.row.harness.clone()).into(), start));
         }
-        if !self.close.is_open() {
+        if self.env.is_draining() || !self.close.is_open() {
             return Err((SessionError::Draining, start));
         }
         let id = TaskId::generate(clock::wall_ms());
