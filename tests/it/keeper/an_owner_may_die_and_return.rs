@@ -165,7 +165,7 @@ fn a_stop_goes_on_when_its_owner_dies_during_it() {
     let mut keeper = client.process.take().expect("spawned");
     drop(client);
     assert!(keeper.wait().expect("ends").success());
-    wait_until(Duration::from_secs(1), "last word", || {
+    wait_until(Duration::from_secs(20), "last word", || {
         LastWord::read(&recipe.folder()).ok().flatten().map(|_| ()).ok_or_else(|| "none".into())
     });
     assert_eq!(recipe.marker.alive(), vec![]);

@@ -79,7 +79,7 @@ fn another_shell_reaches_the_owner() {
     let asked = Instant::now();
     let cancelled = shell.ostler(&["task", "cancel", &task]);
     assert_eq!(cancelled.code, 0, "{cancelled:?}");
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
     let done = finish(child);
     assert_eq!(done.code, 130, "{done:?}");
     let again = shell.ostler(&["task", "cancel", &task]);
