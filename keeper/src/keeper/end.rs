@@ -46,6 +46,16 @@ struct Member {
     handle: Option<Handle>,
 }
 
+impl Member {
+    /// Not known to be gone.
+    fn may_live(&self) -> bool {
+        match Stat::look(self.pid) {
+            Ok(stat) => stat.is_some_and(|stat| stat.start == self.start && !stat.is_dead()),
+            Err(_) => true,
+        }
+    }
+}
+
 impl Ending {
     pub(super) fn watch<'a>(&'a self, watched: &mut Vec<(Watch, BorrowedFd<'a>, PollFlags)>) {
         let handles = self.members.iter().filter_map(|member| member.handle.as_ref());
@@ -60,7 +70,8 @@ impl Ending {
     fn refresh(&mut self) -> bool {
         // What cannot be read is not gone: the members stay, and are looked at again.
         let Ok(alive) = tree::descendants(std::process::id() as i32) else { return false };
-        self.members.retain(|member| alive.iter().any(|(pid, stat)| (*pid, stat.start) == (member.pid, member.start)));
+        // Each is asked for by itself: a look at the whole misses who changes its parent meanwhile.
+        self.members.retain(Member::may_live);
         let before = self.members.len();
         for (pid, stat) in &alive {
             let known = |pid: i32| self.members.iter().any(|member| member.pid == pid);
