@@ -15,8 +15,8 @@ use crate::owner::{Connection, Incoming};
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// How long a connection may take to show the secret.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
-/// How many may try at once; a further one is turned away.
-const MAX_STRANGERS: usize = 4;
+/// How many may try at once; a further one takes the place of whoever has said nothing for the longest.
+const MAX_STRANGERS: usize = 16;
 /// The most bytes of somebody who has not shown the secret.
 const STRANGER_BYTES: usize = 4096;
 /// How long the last reports may take to leave.
@@ -51,7 +51,11 @@ impl Doors {
         }
     }
 
-    pub(super) fn accept(&mut self) {
+    fn is_full(&self) -> bool {
+        self.strangers.len() == MAX_STRANGERS
+    }
+
+    fn accept(&mut self) {
         let Some(accepted) = self.listener.as_ref().map(UnixListener::accept) else { return };
         let Ok((stream, _)) = accepted else {
             self.deaf_until = Some(clock::now() + ACCEPT_PAUSE);
@@ -59,8 +63,8 @@ impl Doors {
         };
         let Ok(connection) = Connection::new(OwnedFd::from(stream)) else { return };
         if connection.is_own_user() {
-            if self.strangers.len() == MAX_STRANGERS {
-                return;
+            if self.is_full() {
+                self.strangers.remove(0);
             }
             self.strangers.push((connection, clock::now() + STRANGER_PATIENCE));
         }
@@ -150,6 +154,14 @@ impl Keeper {
         }
         self.doors.owner = None;
         self.orphaned_at = Some(clock::now());
+    }
+
+    /// Silent ones can keep nobody out: the first of them makes room, if it has not shown the secret by now.
+    pub(super) fn knocked(&mut self) {
+        if self.doors.is_full() {
+            self.stranger_ready(0);
+        }
+        self.doors.accept();
     }
 
     pub(super) fn stranger_ready(&mut self, index: usize) {

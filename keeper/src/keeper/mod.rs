@@ -112,7 +112,7 @@ impl Keeper {
         match watch {
             Watch::Children => self.children_changed(),
             Watch::Owner => self.owner_ready(flags),
-            Watch::Listener => self.doors.accept(),
+            Watch::Listener => self.knocked(),
             Watch::Stranger(index) => self.stranger_ready(index),
             Watch::Progress => self.setup_progressed(),
             Watch::Stdin => self.write_input(flags),
