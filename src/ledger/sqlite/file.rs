@@ -62,16 +62,31 @@ pub(super) fn check(path: &Path) -> Result<Found, LedgerError> {
     }
 }
 
-/// Marks a new file as ours, in the file itself rather than in a log beside it, so that everybody sees it at once.
+/// Makes a file that is marked as ours, in the file itself rather than in a log beside it. It gets its name when it is
+/// whole: whoever is killed on the way leaves no half of it.
 pub(super) async fn create(path: &Path, busy_timeout: Duration) -> Result<(), LedgerError> {
+    let unfinished = path.with_extension("new");
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut name = unfinished.clone().into_os_string();
+        name.push(suffix);
+        match std::fs::remove_file(&name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(made(error)),
+            _ => {}
+        }
+    }
     let options = SqliteConnectOptions::new()
-        .filename(path)
+        .filename(&unfinished)
         .create_if_missing(true)
         .busy_timeout(busy_timeout)
         .pragma("auto_vacuum", "INCREMENTAL")
         .pragma("application_id", APPLICATION_ID.to_string());
     let connection = options.connect().await.map_err(error::mapper(path, "create it"))?;
-    connection.close().await.map_err(error::mapper(path, "create it"))
+    connection.close().await.map_err(error::mapper(path, "create it"))?;
+    std::fs::rename(&unfinished, path).map_err(made)
+}
+
+fn made(source: std::io::Error) -> LedgerError {
+    LedgerError::Store { doing: "create it", source: Box::new(source) }
 }
 
 fn header(path: &Path) -> Result<Option<Vec<u8>>, LedgerError> {

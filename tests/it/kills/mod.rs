@@ -166,3 +166,16 @@ fn of_run_just_before_an_innocent_one() {
     shell.tasks();
     shell.assert_nothing_left();
 }
+
+/// A store that was being made when its maker was killed is made by the next one.
+#[test]
+fn of_the_first_run_of_all() {
+    for round in 0..40u64 {
+        let shell = Shell::new();
+        let mut killed = shell.spawn(&["run", "--harness", "scripted", "say x"]);
+        std::thread::sleep(Duration::from_millis(8 + round));
+        kill(&mut killed);
+        let next = shell.run("say hi");
+        assert_eq!(next.code, 0, "round {round}: {next:?}");
+    }
+}
