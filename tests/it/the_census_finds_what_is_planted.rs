@@ -2,11 +2,28 @@
 
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use crate::support::census::{census, found};
 use crate::support::kernel::{Marker, wait_until};
+
+/// What a drop of the test's own values does not remove; it goes with the test, however that ends.
+struct Planted {
+    children: Vec<Child>,
+    leaf: Option<PathBuf>,
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ended = child.kill();
+            let _reaped = child.wait();
+        }
+        let _removed = self.leaf.iter().try_for_each(std::fs::remove_dir);
+    }
+}
 
 #[test]
 fn one_of_each_kind() {
@@ -17,19 +34,21 @@ fn one_of_each_kind() {
     assert_eq!(found(&census(&[marker.text()], &folder, &leaves)), Vec::<&str>::new());
 
     // It never waits for its first child, which becomes a zombie.
-    let mut by_environment =
+    let by_environment =
         Command::new("sh").args(["-c", "true & exec sleep 1000"]).env("MARK", marker.text()).spawn().expect("runs");
-    let mut by_command = Command::new("tail")
+    let by_command = Command::new("tail")
         .args(["-f", "/dev/null", "--sleep-interval", "1000"])
         .arg0(marker.text())
         .env_clear()
         .spawn()
         .expect("runs");
+    let mut planted = Planted { children: vec![by_environment, by_command], leaf: None };
     std::fs::create_dir_all(folder.join("run/boot/rt_1")).expect("made");
     let file = std::fs::File::create(folder.join("held")).expect("made");
     let socket = UnixListener::bind(folder.join("x.sock")).expect("bound");
     let leaf = ostler_keeper::usable_leaf_parent().map(|parent| parent.join(&leaves));
     leaf.iter().for_each(|leaf| std::fs::create_dir(leaf).expect("made"));
+    planted.leaf.clone_from(&leaf);
 
     let count = wait_until(Duration::from_secs(10), "a zombie", || {
         let count = census(&[marker.text()], &folder, &leaves);
@@ -43,9 +62,4 @@ fn one_of_each_kind() {
     assert_eq!(count["leaves"].as_array().map(Vec::len), Some(usize::from(leaf.is_some())), "{count}");
 
     drop((file, socket));
-    leaf.iter().for_each(|leaf| std::fs::remove_dir(leaf).expect("removed"));
-    for child in [&mut by_environment, &mut by_command] {
-        let _ended = child.kill();
-        child.wait().expect("reaped");
-    }
 }
