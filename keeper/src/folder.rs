@@ -9,15 +9,18 @@
 //!     stderr       the newest bytes of standard error
 //! ```
 //!
-//! A folder without an identity belongs to a keeper that never forked. One with a last word needs no keeper. One
-//! with an identity, no last word and no living keeper belongs to a keeper that was killed: its leaf, its marker and
-//! the recorded process serve a sweep.
+//! It appears whole, by a rename: whoever sees it can read the identity. While it is being made it is called
+//! `.<runtime id>`; a keeper killed at that has never forked. A folder with a last word needs no keeper. One with an
+//! identity, no last word and no living keeper belongs to a keeper that was killed: its leaf, its marker and the
+//! recorded process serve a sweep. One without an identity is a fence ([`fence`]).
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use thiserror::Error;
 
 use crate::message::{Report, State};
@@ -35,6 +38,9 @@ pub const STDOUT: &str = "stdout";
 pub const STDERR: &str = "stderr";
 /// The environment variable every process of a tree inherits; its value is the runtime's id.
 pub const MARKER: &str = "OSTLER_RUNTIME";
+
+/// What a fence has in it instead of an identity.
+const FENCED: &str = "fenced";
 
 const KIND_IDENTITY: u16 = 101;
 const KIND_STARTED: u16 = 102;
@@ -165,9 +171,86 @@ fn parse_state(bytes: &[u8]) -> Result<State, WireError> {
     }
 }
 
-/// Makes a runtime's folder, private to the user; its parent must exist.
-pub(crate) fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(folder)
+/// A runtime's folder while it is being made, under a name that nobody looks for.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    making: PathBuf,
+    folder: PathBuf,
+}
+
+impl Registration {
+    /// Makes it, private to the user; its parent must exist.
+    pub(crate) fn begin(folder: &Path) -> io::Result<Self> {
+        let making = hidden(folder, "");
+        DirBuilder::new().mode(0o700).create(&making)?;
+        Ok(Self { making, folder: folder.to_owned() })
+    }
+
+    /// Where to put things meanwhile.
+    pub(crate) fn path(&self) -> &Path {
+        &self.making
+    }
+
+    /// Gives it its name, with everything in it. `AlreadyExists` if that is taken: by a fence, or another keeper.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        rename_new(&self.making, &self.folder)
+    }
+}
+
+impl Drop for Registration {
+    /// What did not get its name is taken back.
+    fn drop(&mut self) {
+        let _left_to_the_next_start = remove(&self.making);
+    }
+}
+
+/// Takes the place of a runtime's folder, so that a keeper which has not registered by now never does, and never
+/// starts anything. `false` if one has registered.
+///
+/// # Errors
+///
+/// Those of the file system; then nothing is known.
+pub fn fence(folder: &Path) -> io::Result<bool> {
+    let making = hidden(folder, ".fence");
+    fs::create_dir_all(&making)?;
+    // With something in it, no rename can replace it.
+    File::create(making.join(FENCED))?;
+    match rename_new(&making, folder) {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            remove(&making)?;
+            if error.kind() == io::ErrorKind::AlreadyExists { Ok(false) } else { Err(error) }
+        }
+    }
+}
+
+/// The runtime whose folder this is, by its name: also while it is being made.
+pub fn runtime_of(folder: &Path) -> Option<&str> {
+    let name = folder.file_name()?.to_str()?;
+    let shown = name.strip_prefix('.').unwrap_or(name);
+    Some(shown.strip_suffix(".fence").unwrap_or(shown))
+}
+
+fn hidden(folder: &Path, suffix: &str) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    folder.with_file_name(format!(".{name}{suffix}"))
+}
+
+/// Renames a folder to a name that must be free.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let renamed = match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        // A file system without that flag still refuses to replace a folder that has something in it.
+        Err(Errno::EINVAL | Errno::ENOSYS) => return not_empty_exists(fs::rename(from, to)),
+        other => other,
+    };
+    not_empty_exists(renamed.map_err(io::Error::from))
+}
+
+fn not_empty_exists(renamed: io::Result<()>) -> io::Result<()> {
+    renamed.map_err(|error| match error.kind() {
+        io::ErrorKind::DirectoryNotEmpty => Errno::EEXIST.into(),
+        _ => error,
+    })
 }
 
 /// Removes a runtime's folder and what the keeper put into it. A folder that is gone already is no error.

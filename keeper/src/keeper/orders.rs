@@ -1,6 +1,7 @@
 //! What each order does.
 
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -9,7 +10,7 @@ use super::Keeper;
 use super::agent::{Agent, Leader};
 use super::doors::refused;
 use crate::clock;
-use crate::folder::{self, Identity, SOCKET};
+use crate::folder::{self, Identity, Registration, SOCKET};
 use crate::ladder::Ladder;
 use crate::leaf::Leaf;
 use crate::message::{Open, Order, Process, RefusalCode, Report, SetupStep, StopCause, Stream};
@@ -56,20 +57,20 @@ impl Keeper {
 
     /// The folder, the identity and the socket are there before any process of the agent is.
     fn register_and_fork(&mut self, open: &Open) -> Result<(Option<Leaf>, spawn::Forked), (SetupFailure, String)> {
-        let failed = |step, path: &std::path::Path| {
+        let failed = |step, path: &Path| {
             let text = path.display().to_string();
             move |error: std::io::Error| {
                 let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
                 (SetupFailure { step, errno }, text)
             }
         };
-        folder::make(&open.folder).map_err(failed(SetupStep::Folder, &open.folder))?;
-        self.doors.listener = Some(listen(open).map_err(failed(SetupStep::Socket, &open.folder))?);
+        let making = Registration::begin(&open.folder).map_err(failed(SetupStep::Folder, &open.folder))?;
+        self.doors.listener = Some(listen(making.path()).map_err(failed(SetupStep::Socket, &open.folder))?);
         let leaf = open.leaf_parent.as_deref().and_then(|parent| Leaf::make(parent, &leaf_name(&open.runtime)));
-        let written =
-            identity(open, leaf.as_ref()).write(&open.folder).map_err(failed(SetupStep::Folder, &open.folder));
-        let forked =
-            written.and_then(|()| spawn::spawn(open, leaf.as_ref()).map_err(|failure| (failure, String::new())));
+        let registered = identity(open, leaf.as_ref()).write(making.path()).and_then(|()| making.finish());
+        let forked = registered
+            .map_err(failed(SetupStep::Folder, &open.folder))
+            .and_then(|()| spawn::spawn(open, leaf.as_ref()).map_err(|failure| (failure, String::new())));
         if let (Err(_), Some(leaf)) = (&forked, &leaf) {
             // Nobody joined it, so it is empty; only a vanished parent can hinder this.
             let _empty = leaf.remove();
@@ -191,8 +192,8 @@ fn identity(open: &Open, leaf: Option<&Leaf>) -> Identity {
 }
 
 /// Listens by a relative name, since a path of a state folder may be longer than a socket's can be.
-fn listen(open: &Open) -> std::io::Result<UnixListener> {
-    std::env::set_current_dir(&open.folder)?;
+fn listen(folder: &Path) -> std::io::Result<UnixListener> {
+    std::env::set_current_dir(folder)?;
     let listener = UnixListener::bind(SOCKET)?;
     listener.set_nonblocking(true)?;
     Ok(listener)

@@ -1,5 +1,6 @@
 //! The keeper alone, driven without Ostler.
 
+mod a_folder_appears_whole;
 mod a_keeper_rests;
 mod an_owner_may_die_and_return;
 mod ends_of_the_disk;

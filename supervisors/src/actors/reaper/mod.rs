@@ -1,5 +1,6 @@
 //! What earlier owners left behind: adopted, collected or swept; and only ever of owners whose lock is free.
 
+pub(super) mod look;
 pub(super) mod sweep;
 
 use std::collections::{HashMap, HashSet};
@@ -8,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use ostler_keeper::folder::{self, Identity, LastWord};
+use ostler_keeper::folder::{self, Identity};
 use ostler_keeper::remove_leaf;
 use tokio::sync::oneshot;
+
+use look::{Look, look};
 
 use super::guard::ExitGuard;
 use super::root::Child;
@@ -165,7 +168,7 @@ async fn last_words(
     ending.retain(|runtime| sessions.contains(&runtime.row.session));
     let until = clock::now() + LAST_WORD;
     loop {
-        ending.retain(|runtime| matches!(look(runtime), Look::Living(_)));
+        ending.retain(|runtime| matches!(look(&runtime.row.folder), Look::Living(_)));
         if ending.is_empty() || clock::now() >= until {
             return Ok(());
         }
@@ -181,33 +184,20 @@ async fn runtime_of(env: &Env, row: &SessionRow) -> Result<Option<RuntimeState>,
         .max_by_key(|runtime| runtime.row.created_ms))
 }
 
-enum Look {
-    Living(Vec<u8>),
-    LastWord(Box<LastWord>),
-    Gone(Option<Identity>),
-}
-
-fn look(state: &RuntimeState) -> Look {
-    if let Ok(Some(word)) = LastWord::read(&state.row.folder) {
-        return Look::LastWord(Box::new(word));
-    }
-    match Identity::read(&state.row.folder) {
-        Ok(Some(identity)) if sweep::is_alive(identity.keeper) => Look::Living(identity.secret),
-        identity => Look::Gone(identity.ok().flatten()),
-    }
-}
-
 async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
     if state.row.boot != clock::boot_id() {
-        return Ok(match look(&state) {
+        return Ok(match look(&state.row.folder) {
             Look::LastWord(word) => Origin::LastWord { state, word },
             _ => Origin::Gone { state, loss: Loss::Rebooted },
         });
     }
-    if fence(&state.row.folder) {
-        return Ok(Origin::NeverStarted);
+    match folder::fence(&state.row.folder) {
+        Ok(true) => return Ok(Origin::NeverStarted),
+        Ok(false) => {}
+        // What it left is found by its marker, if it started at all.
+        Err(error) => tracing::warn!(runtime = %state.row.id, %error, "a runtime cannot be fenced"),
     }
-    Ok(match look(&state) {
+    Ok(match look(&state.row.folder) {
         Look::LastWord(word) => Origin::LastWord { state, word },
         Look::Living(secret) => {
             let outbox = env.ledger.outbox(&state.row.id).await?;
@@ -220,14 +210,7 @@ async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
     })
 }
 
-/// Makes a runtime's folder in its keeper's place. A keeper registers by making it, before it forks, and gives up if it
-/// is there: so one that has not made it by now never starts anything. `true` if that is so.
-fn fence(folder: &Path) -> bool {
-    let made = folder.parent().map(|parent| std::fs::create_dir_all(parent).and_then(|()| std::fs::create_dir(folder)));
-    matches!(made, Some(Ok(())))
-}
-
-/// A folder without an identity is a fence, or that of a keeper that registers this very moment.
+/// A folder without an identity is a fence, or that of a keeper that registers this very moment or was killed at it.
 fn is_young(folder: &Path) -> bool {
     let made = folder.metadata().and_then(|folder| folder.modified()).ok();
     made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age < YOUNG)
@@ -239,7 +222,7 @@ async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<
     let mut swept = 0;
     for boot in entries(&env.runs) {
         for folder in entries(&boot) {
-            let id: Option<RuntimeId> = folder.file_name().and_then(|name| name.to_str()?.parse().ok());
+            let id: Option<RuntimeId> = folder::runtime_of(&folder).and_then(|name| name.parse().ok());
             if id.is_none_or(|id| known.contains(&id)) {
                 continue;
             }

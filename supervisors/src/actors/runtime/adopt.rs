@@ -1,12 +1,13 @@
 //! Going on where an earlier owner, or an earlier connection, was.
 
 use actix::prelude::*;
-use ostler_keeper::folder::{Identity, LastWord};
+use ostler_keeper::folder::LastWord;
 use ostler_keeper::{State, StopCause};
 use serde_json::json;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::super::journal::Draft;
+use super::super::reaper::look::{Look, look};
 use super::super::reaper::sweep;
 use super::super::render;
 use super::super::session::RuntimeNews;
@@ -167,27 +168,18 @@ impl Runtime {
         let folder = self.row.folder.clone();
         let marker = self.row.id.to_string();
         let look = async move {
-            if let Ok(Some(word)) = LastWord::read(&folder) {
-                return Found::LastWord(Box::new(word));
+            let found = look(&folder);
+            if let Look::Gone(identity) = &found {
+                sweep::sweep(identity.as_ref(), &marker).await;
             }
-            match Identity::read(&folder) {
-                Ok(Some(identity)) if sweep::is_alive(identity.keeper) => Found::Living(identity.secret),
-                identity => {
-                    sweep::sweep(identity.ok().flatten().as_ref(), &marker).await;
-                    // It may have said its last word while we looked.
-                    match LastWord::read(&folder) {
-                        Ok(Some(word)) => Found::LastWord(Box::new(word)),
-                        _ => Found::Gone,
-                    }
-                }
-            }
+            found
         };
         ctx.spawn(look.into_actor(self).map(|found, runtime, ctx| match found {
-            Found::LastWord(word) => runtime.hear_last_word(*word),
-            Found::Living(secret) if runtime.attempts < MOST_ATTEMPTS => runtime.attach(secret, ctx),
+            Look::LastWord(word) => runtime.hear_last_word(*word),
+            Look::Living(secret) if runtime.attempts < MOST_ATTEMPTS => runtime.attach(secret, ctx),
             // It lives and refuses us: what it keeps can only be left to end by itself, and that is said.
-            Found::Living(_) => runtime.nothing_left(Loss::Snapshot),
-            Found::Gone => runtime.nothing_left(Loss::Swept),
+            Look::Living(_) => runtime.nothing_left(Loss::Snapshot),
+            Look::Gone(_) => runtime.nothing_left(Loss::Swept),
         }));
     }
 }
@@ -196,9 +188,3 @@ impl Runtime {
 const REATTACH_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// A keeper that refuses so often is not ours.
 const MOST_ATTEMPTS: u32 = 40;
-
-enum Found {
-    LastWord(Box<LastWord>),
-    Living(Vec<u8>),
-    Gone,
-}
