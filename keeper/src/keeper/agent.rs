@@ -121,15 +121,16 @@ impl Agent {
         }
     }
 
+    /// The next instant at which something is due. One that has passed since the last look is still due: nothing else
+    /// may ever wake the keeper again.
     pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
         let climb = self.climb.as_ref().filter(|_| self.emptiness.is_none()).and_then(Climb::deadline);
         let pass = self.next_pass.filter(|_| self.emptiness.is_none());
-        let gather = self.gather_until.filter(|until| *until > now);
         let drain = self.emptiness.filter(|_| !self.drained).map(|e| Duration::from_millis(e.at_ms) + DRAIN);
         // Nobody wakes us when a leaf empties after the last child was reaped.
         let leaf = (self.emptiness.is_none() && matches!(self.leader, Leader::Reaped(_))).then(|| now + KILL_PASS);
         let endings = self.endings.iter().map(Ending::deadline).min();
-        [climb, pass, gather, drain, leaf, endings].into_iter().flatten().min()
+        [climb, pass, self.gather_until, drain, leaf, endings].into_iter().flatten().min()
     }
 
     pub(super) fn exit(&self) -> Option<Exit> {
@@ -164,5 +165,45 @@ impl Agent {
             input: self.inbox.state(),
             leaked: self.leaked.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::Ladder;
+    use crate::message::OrphanPolicy;
+    use crate::spawn::Forked;
+
+    fn agent() -> Agent {
+        let open = Open {
+            folder: PathBuf::new(),
+            runtime: "r".into(),
+            owner: "o".into(),
+            secret: Vec::new(),
+            command: Vec::new(),
+            environment: Vec::new(),
+            directory: PathBuf::new(),
+            leaf_parent: None,
+            stdout_retention: 1,
+            stderr_retention: 1,
+            input_capacity: 1,
+            oom_score_adj: 0,
+            umask: 0,
+            orphan: OrphanPolicy { grace_ms: 0, ladder: Ladder::kill(Duration::ZERO) },
+            on_leader_exit: None,
+        };
+        let null = || File::open("/dev/null").expect("there");
+        let forked = Forked { pid: 1, stdin: null(), stdout: null(), stderr: null(), progress: null() };
+        Agent::new(open, None, forked, 1)
+    }
+
+    #[test]
+    fn output_gathered_until_an_instant_that_has_just_passed_is_due() {
+        let mut agent = agent();
+        agent.gather_until = Some(Duration::from_millis(10));
+        agent.emptiness = Some(Emptiness { containment: Containment::Descent, at_ms: 5 });
+        agent.drained = true;
+        assert_eq!(agent.deadline(Duration::from_millis(11)), Some(Duration::from_millis(10)));
     }
 }
