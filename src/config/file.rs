@@ -54,6 +54,8 @@ pub struct LimitsFile {
     pub max_live_runtimes: Option<usize>,
     /// Starts that may wait.
     pub start_queue: Option<usize>,
+    /// Keepers that wait without a runtime.
+    pub spare_keepers: Option<usize>,
 }
 
 /// `[ledger]`

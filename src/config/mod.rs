@@ -122,6 +122,7 @@ impl Settings {
                 start_concurrency: limits.start_concurrency.unwrap_or(4),
                 max_live_runtimes: limits.max_live_runtimes.unwrap_or(256),
                 queue: limits.start_queue.unwrap_or(4096),
+                spare_keepers: limits.spare_keepers.unwrap_or(2),
             },
             busy_timeout: file
                 .ledger

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ostler_supervisors::actors::{Config, OwnerKind, Reader, System, TaskAnswer, TreeRow};
+use ostler_supervisors::actors::{Config, OpenLimits, OwnerKind, Reader, System, TaskAnswer, TreeRow};
 use ostler_supervisors::contract::{
     CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId, SessionSpec,
     TaskId,
@@ -67,7 +67,11 @@ impl Embedded {
             runs: settings.state.join("run"),
             keeper: keeper_program(),
             harnesses: settings.build()?,
-            limits: settings.limits,
+            limits: match options.kind {
+                // Whoever runs one task has no use for a second keeper.
+                OwnerKind::Run => OpenLimits { spare_keepers: 0, ..settings.limits },
+                OwnerKind::Serve => settings.limits,
+            },
             orphan_grace: match options.kind {
                 OwnerKind::Run => Duration::ZERO,
                 OwnerKind::Serve => settings.orphan_grace,

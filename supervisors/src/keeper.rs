@@ -10,6 +10,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
 use ostler_keeper::folder::SOCKET;
 use ostler_keeper::{Auth, Order, RefusalCode, Report, State, wire};
 use thiserror::Error;
@@ -88,18 +90,14 @@ impl Window {
     }
 }
 
-/// A connection to one keeper.
+/// A keeper that owns nothing yet. Dropped, its connection closes and it goes.
 #[derive(Debug)]
-pub struct Link {
-    orders: mpsc::Sender<Order>,
-    /// Room for output; give back what was taken.
-    pub window: Window,
+pub struct Spare {
+    stream: std::os::unix::net::UnixStream,
+    buffer: Vec<u8>,
 }
 
-/// What a keeper reports, in its order; ends when the connection does.
-pub type Reports = mpsc::Receiver<Report>;
-
-impl Link {
+impl Spare {
     /// Starts a keeper. It owns nothing before it is told to open.
     ///
     /// # Errors
@@ -109,7 +107,7 @@ impl Link {
     /// # Cancel safety
     ///
     /// A dropped future ends the keeper: its connection is closed before it owned anything.
-    pub async fn spawn(program: &KeeperProgram) -> Result<(Self, Reports), LinkError> {
+    pub async fn start(program: &KeeperProgram) -> Result<Self, LinkError> {
         let (own, theirs) = std::os::unix::net::UnixStream::pair().map_err(LinkError::Spawn)?;
         let mut child = tokio::process::Command::new(&program.program)
             .args(&program.arguments)
@@ -126,7 +124,37 @@ impl Link {
         let mut buffer = Vec::new();
         tell(&mut stream, &Order::Hello(Auth::CURRENT)).await?;
         welcome(&mut stream, &mut buffer).await?;
-        Ok(Self::over(stream, buffer))
+        Ok(Self { stream: stream.into_std().map_err(LinkError::Spawn)?, buffer })
+    }
+
+    /// Whether it still waits. One that was killed meanwhile has closed its connection.
+    pub fn is_waiting(&self) -> bool {
+        let mut byte = [0];
+        let peeked = recv(self.stream.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+        peeked == Err(Errno::EAGAIN)
+    }
+}
+
+/// A connection to one keeper.
+#[derive(Debug)]
+pub struct Link {
+    orders: mpsc::Sender<Order>,
+    /// Room for output; give back what was taken.
+    pub window: Window,
+}
+
+/// What a keeper reports, in its order; ends when the connection does.
+pub type Reports = mpsc::Receiver<Report>;
+
+impl Link {
+    /// The connection to a keeper that waits for its order to open.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Spawn`] if this process cannot watch one more connection.
+    pub fn of(spare: Spare) -> Result<(Self, Reports), LinkError> {
+        let stream = UnixStream::from_std(spare.stream).map_err(LinkError::Spawn)?;
+        Ok(Self::over(stream, spare.buffer))
     }
 
     /// Connects to the keeper of a folder, and says what it knows. From then on the older connection is closed.

@@ -1,6 +1,10 @@
 //! The gate for starts: so many at once, so many live, a fair queue of bounded length, and no slot ever lost.
+//!
+//! It also keeps a few keepers ready, so that a start need not wait for one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use thiserror::Error;
@@ -8,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::guard::ExitGuard;
 use super::root::Child;
+use crate::keeper::{KeeperProgram, Spare};
 use crate::machines::open::{Effect, Input, Open};
 
 /// How many runtimes may start and live.
@@ -19,6 +24,8 @@ pub struct OpenLimits {
     pub max_live_runtimes: usize,
     /// Starts that may wait.
     pub queue: usize,
+    /// Keepers that wait without a runtime.
+    pub spare_keepers: usize,
 }
 
 /// Why a start does not even wait.
@@ -47,8 +54,22 @@ pub(super) struct Acquire {
     pub(super) reply: oneshot::Sender<Result<(LivePermit, StartPermit), QueueFull>>,
 }
 
+/// Asks for a keeper that waits; `None` if there is none just now.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct TakeSpare {
+    pub(super) reply: oneshot::Sender<Option<Spare>>,
+}
+
+/// How long to wait before a spare is tried again after one that did not start.
+const SPARE_PAUSE: Duration = Duration::from_secs(5);
+
 pub(super) struct Opens {
     limits: OpenLimits,
+    keeper: KeeperProgram,
+    spares: VecDeque<Spare>,
+    /// The one that is being started.
+    starting_spare: Option<SpawnHandle>,
     starting: Arc<Semaphore>,
     live: Arc<Semaphore>,
     waiting: usize,
@@ -56,9 +77,12 @@ pub(super) struct Opens {
 }
 
 impl Opens {
-    pub(super) fn new(limits: OpenLimits, guard: ExitGuard<Child>) -> Self {
+    pub(super) fn new(limits: OpenLimits, keeper: KeeperProgram, guard: ExitGuard<Child>) -> Self {
         Self {
             limits,
+            keeper,
+            spares: VecDeque::new(),
+            starting_spare: None,
             starting: Arc::new(Semaphore::new(limits.start_concurrency)),
             live: Arc::new(Semaphore::new(limits.max_live_runtimes)),
             waiting: 0,
@@ -67,8 +91,50 @@ impl Opens {
     }
 }
 
+impl Opens {
+    /// One at a time, so that spares take no processor from the starts they are for.
+    fn refill(&mut self, ctx: &mut Context<Self>) {
+        if self.spares.len() >= self.limits.spare_keepers || self.starting_spare.is_some() {
+            return;
+        }
+        let program = self.keeper.clone();
+        let start = async move { Spare::start(&program).await };
+        let started = start.into_actor(self).map(|started, opens, ctx| {
+            opens.starting_spare = None;
+            match started {
+                Ok(spare) => {
+                    opens.spares.push_back(spare);
+                    opens.refill(ctx);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no spare keeper could be started");
+                    ctx.run_later(SPARE_PAUSE, Self::refill);
+                }
+            }
+        });
+        self.starting_spare = Some(ctx.spawn(started));
+    }
+}
+
 impl Actor for Opens {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.refill(ctx);
+    }
+}
+
+impl Handler<TakeSpare> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, take: TakeSpare, ctx: &mut Self::Context) {
+        self.spares.retain(Spare::is_waiting);
+        // Whoever is gone leaves it here.
+        if let Err(Some(unused)) = take.reply.send(self.spares.pop_front()) {
+            self.spares.push_front(unused);
+        }
+        self.refill(ctx);
+    }
 }
 
 impl Handler<Acquire> for Opens {

@@ -97,7 +97,11 @@ impl Root {
                 let journal = Journal::new(parts.ledger.clone(), parts.hub.clone(), parts.state.clone(), guard).start();
                 self.journal.insert(journal).clone().recipient()
             }
-            Child::Opens => self.opens.insert(Opens::new(self.parts.limits, guard).start()).clone().recipient(),
+            Child::Opens => self
+                .opens
+                .insert(Opens::new(self.parts.limits, self.parts.keeper.clone(), guard).start())
+                .clone()
+                .recipient(),
             Child::Harnesses => {
                 let harnesses = Harnesses::new(self.parts.harnesses.clone(), guard).start();
                 self.harnesses.insert(harnesses).clone().recipient()

@@ -80,7 +80,7 @@ pub(super) struct Parts {
     pub(super) limits: OpenLimits,
     owners: Arc<Owners>,
     runs: PathBuf,
-    keeper: KeeperProgram,
+    pub(super) keeper: KeeperProgram,
     orphan_grace: Duration,
     leaf_parent: Option<PathBuf>,
     strays: StrayPolicy,

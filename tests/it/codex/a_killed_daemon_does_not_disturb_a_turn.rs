@@ -3,11 +3,9 @@
 use std::process::Child;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
 use super::support::User;
 use crate::support::kernel::wait_until;
-use crate::support::shell::{assert_whole, signal};
+use crate::support::shell::assert_whole;
 
 fn kill(mut child: Child) {
     child.kill().expect("killed");
@@ -27,7 +25,7 @@ fn running_turns_finish_after_the_restart_and_nothing_is_asked_twice() {
         std::thread::sleep(Duration::from_millis(round * 229 % 2100));
         kill(daemon);
         run.wait().expect("ends");
-        let mut daemon = user.shell.serve();
+        let daemon = user.shell.serve();
         let task = user.shell.tasks()[0].clone();
         let waited = user.shell.ostler(&["task", "wait", task["id"].as_str().expect("id"), "--json"]);
         assert_eq!(
@@ -39,9 +37,7 @@ fn running_turns_finish_after_the_restart_and_nothing_is_asked_twice() {
         assert_eq!(output, "one two three four five six seven eight nine ten");
         assert_whole(&user.shell.events(task["session"].as_str().expect("id")));
         assert_eq!(user.requests().len(), before + 1, "asked once, and not twice");
-        signal(&daemon, Signal::SIGTERM);
-        assert!(daemon.wait().expect("ends").success());
-        user.shell.assert_nothing_left();
+        user.shell.end(daemon);
     }
     assert_eq!(user.shell.tasks().len(), 10);
 }

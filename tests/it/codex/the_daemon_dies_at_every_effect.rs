@@ -49,7 +49,7 @@ fn die_at(user: &User, boundary: &str, tasks: usize) -> usize {
     until(&mut daemon, &format!("the daemon dies {boundary}"), || false);
     run.wait().expect("ends");
 
-    let mut daemon = user.shell.serve();
+    let daemon = user.shell.serve();
     let known = user.shell.tasks();
     assert!(known.len() <= tasks + 1, "{boundary}: {known:?}");
     assert!(user.requests().len() <= asked + 1, "{boundary}: asked more than once");
@@ -58,9 +58,7 @@ fn die_at(user: &User, boundary: &str, tasks: usize) -> usize {
     } else {
         settled(user, boundary, &known[0]);
     }
-    signal(&daemon, Signal::SIGTERM);
-    assert!(daemon.wait().expect("ends").success());
-    user.shell.assert_nothing_left();
+    user.shell.end(daemon);
     known.len()
 }
 

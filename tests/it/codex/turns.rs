@@ -59,7 +59,7 @@ fn a_failing_model_is_a_failure_of_its_kind() {
 #[test]
 fn a_cancel_in_mid_stream_and_one_in_mid_tool_keep_the_runtime_warm() {
     let user = User::new();
-    let mut daemon = user.shell.serve();
+    let daemon = user.shell.serve();
     let run = |prompt: &str| user.shell.spawn(&["run", "--harness", "codex", "--json", "--approve", "allow", prompt]);
     let first = run("slow please");
     wait_until(Duration::from_secs(30), "it streams", || {
@@ -88,9 +88,7 @@ fn a_cancel_in_mid_stream_and_one_in_mid_tool_keep_the_runtime_warm() {
     assert_eq!(verdict(&third).1, "completed", "{third:?}");
     assert_eq!(user.processes("app-server"), warm);
     assert_whole(&user.shell.events(&session));
-    signal(&daemon, Signal::SIGTERM);
-    assert!(daemon.wait().expect("ends").success());
-    user.shell.assert_nothing_left();
+    user.shell.end(daemon);
 }
 
 #[test]

@@ -3,10 +3,8 @@
 use std::process::Child;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
 use crate::support::kernel::wait_until;
-use crate::support::shell::{Shell, assert_whole, signal};
+use crate::support::shell::{Shell, assert_whole};
 
 /// A pseudo-random number, so that a failing round can be told by its number.
 fn roll(round: u64, sides: u64) -> u64 {
@@ -54,7 +52,7 @@ fn of_serve_at_fifty_instants() {
             }
         }
     }
-    let mut daemon = shell.serve();
+    let daemon = shell.serve();
     settle(&shell);
     check(&shell, &accepted, number);
     for task in shell.tasks() {
@@ -64,9 +62,7 @@ fn of_serve_at_fifty_instants() {
         let log = std::fs::read_to_string(&shell.log).unwrap_or_default();
         assert_eq!(verdict, "completed", "{task}\n{:#?}\n{log}", events());
     }
-    signal(&daemon, Signal::SIGTERM);
-    assert!(daemon.wait().expect("ends").success());
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -140,16 +136,14 @@ fn a_reader_across_a_kill_has_every_event_exactly_once() {
     let first = first.wait_with_output().expect("the reader ends with the daemon");
     let mut events: Vec<serde_json::Value> =
         String::from_utf8_lossy(&first.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let mut daemon = shell.serve();
+    let daemon = shell.serve();
     settle(&shell);
     let from = (events.len() + 1).to_string();
     let rest = shell.ostler(&["events", &session, "--from", &from]);
     events.extend(rest.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")));
     assert_whole(&events);
     assert_eq!(events, shell.events(&session));
-    signal(&daemon, Signal::SIGTERM);
-    daemon.wait().expect("ends");
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 /// What a killed run left is looked after while the next one starts: neither hinders the other.

@@ -58,12 +58,10 @@ fn a_client_of_a_killed_daemon_is_told_that_the_end_is_not_known() {
     let done = finish(client);
     assert_eq!(done.code, 4, "{done:?}");
     assert!(done.stderr.contains("ostler task show task_"), "{done:?}");
-    let mut daemon = shell.serve();
+    let daemon = shell.serve();
     let cancelled = shell.ostler(&["task", "cancel", shell.tasks()[0]["id"].as_str().expect("id")]);
     assert_eq!(cancelled.code, 0, "{cancelled:?}");
-    signal(&daemon, Signal::SIGTERM);
-    daemon.wait().expect("ends");
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -86,7 +84,7 @@ fn a_client_of_a_daemon_that_stands_still_hears_signals() {
 #[test]
 fn readers_that_went_away_cost_nothing() {
     let shell = Shell::new();
-    let mut daemon = shell.serve();
+    let daemon = shell.serve();
     let done = shell.run("say x");
     let session = done.json()["session"].as_str().expect("id").to_owned();
     let before = descriptors(&daemon);
@@ -101,7 +99,5 @@ fn readers_that_went_away_cost_nothing() {
         let now = descriptors(&daemon);
         if now <= before + 2 { Ok(()) } else { Err(format!("{before}, then {now}")) }
     });
-    signal(&daemon, Signal::SIGTERM);
-    daemon.wait().expect("ends");
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }

@@ -152,6 +152,13 @@ impl Shell {
         child
     }
 
+    /// Ends a daemon as an operator does: it succeeds, and nothing is left.
+    pub fn end(&self, mut daemon: Child) {
+        signal(&daemon, nix::sys::signal::Signal::SIGTERM);
+        assert!(daemon.wait().expect("ends").success());
+        self.assert_nothing_left();
+    }
+
     /// Every task, newest first.
     pub fn tasks(&self) -> Vec<Value> {
         let listed = self.ostler(&["task", "list", "--json"]);

@@ -1,7 +1,7 @@
 //! Going on where an earlier owner, or an earlier connection, was.
 
 use actix::prelude::*;
-use ostler_keeper::folder::LastWord;
+use ostler_keeper::folder::{self, LastWord};
 use ostler_keeper::{State, StopCause};
 use serde_json::json;
 use tokio_stream::wrappers::ReceiverStream;
@@ -167,20 +167,33 @@ impl Runtime {
     pub(super) fn reattach(&mut self, ctx: &mut Context<Self>) {
         let folder = self.row.folder.clone();
         let marker = self.row.id.to_string();
+        let starting = self.phase == Phase::Starting;
         let look = async move {
+            // A keeper that ended before it registered has started nothing.
+            if starting && matches!(folder::fence(&folder), Ok(true)) {
+                return None;
+            }
             let found = look(&folder);
             if let Look::Gone(identity) = &found {
                 sweep::sweep(identity.as_ref(), &marker).await;
             }
-            found
+            Some(found)
         };
-        ctx.spawn(look.into_actor(self).map(|found, runtime, ctx| match found {
-            Look::LastWord(word) => runtime.hear_last_word(*word),
-            Look::Living(secret) if runtime.attempts < MOST_ATTEMPTS => runtime.attach(secret, ctx),
+        let heard = look.into_actor(self).map(|found, runtime: &mut Self, ctx: &mut Context<Self>| match found {
+            None => runtime.not_started("its keeper ended before it started the agent", ctx),
+            Some(found) => runtime.looked(found, ctx),
+        });
+        ctx.spawn(heard);
+    }
+
+    fn looked(&mut self, found: Look, ctx: &mut Context<Self>) {
+        match found {
+            Look::LastWord(word) => self.hear_last_word(*word),
+            Look::Living(secret) if self.attempts < MOST_ATTEMPTS => self.attach(secret, ctx),
             // It lives and refuses us: what it keeps can only be left to end by itself, and that is said.
-            Look::Living(_) => runtime.nothing_left(Loss::Snapshot),
-            Look::Gone(_) => runtime.nothing_left(Loss::Swept),
-        }));
+            Look::Living(_) => self.nothing_left(Loss::Snapshot),
+            Look::Gone(_) => self.nothing_left(Loss::Swept),
+        }
     }
 }
 

@@ -9,15 +9,18 @@ use ostler_keeper::folder::MARKER;
 use ostler_keeper::ladder::Ladder;
 use ostler_keeper::{Open, Order as KeeperOrder, OrphanPolicy, SetupStep, Stream};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::super::journal::Draft;
+use super::super::opens::TakeSpare;
 use super::super::render;
 use super::super::session::RuntimeNews;
+use super::super::system::Env;
 use super::{Order, Origin, Phase, Runtime, Submit};
 use crate::adapter::{Answer, Lifetime, OpenContext, Told};
 use crate::contract::event::kinds;
-use crate::keeper::{Link, LinkError};
+use crate::keeper::{Link, LinkError, Spare};
 use crate::ledger::Change;
 use crate::machines::task::{Input, StopMode};
 use crate::tree::ExitReason;
@@ -52,12 +55,12 @@ impl Runtime {
         if self.stop.is_some() {
             return self.not_started("it was stopped before it started", ctx);
         }
-        let (program, folder) = (self.env.keeper.clone(), self.row.folder.clone());
+        let (env, folder) = (self.env.clone(), self.row.folder.clone());
         let spawn = async move {
             if let Some(parent) = folder.parent() {
                 DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(LinkError::Spawn)?;
             }
-            Link::spawn(&program).await
+            Link::of(keeper(&env).await?)
         };
         ctx.spawn(spawn.into_actor(self).map(|spawned, runtime, ctx| match spawned {
             Ok((link, reports)) => {
@@ -152,7 +155,7 @@ impl Runtime {
         self.env
             .harnesses
             .do_send(super::super::harnesses::StartEnded { harness: self.row.harness.clone(), started: false });
-        self.to_task(Input::NotStarted(message.to_owned()));
+        self.to_task(Input::NeverRan(message.to_owned()));
         self.news(RuntimeNews::NotStarted);
         (self.emptied, self.output_ended) = (true, true);
         self.finish_if_over();
@@ -163,6 +166,17 @@ impl Runtime {
             StopMode::Ladder => self.harness.deadlines.ladder(),
             StopMode::Kill => Ladder::kill(self.harness.deadlines.kill),
         }
+    }
+}
+
+/// One that waits already, or a new one.
+async fn keeper(env: &Env) -> Result<Spare, LinkError> {
+    let (reply, spare) = oneshot::channel();
+    env.opens.do_send(TakeSpare { reply });
+    match spare.await {
+        Ok(Some(spare)) => Ok(spare),
+        // None waits, or the gate is being rebuilt.
+        _ => Spare::start(&env.keeper).await,
     }
 }
 

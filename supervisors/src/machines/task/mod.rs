@@ -67,6 +67,8 @@ pub enum Input {
     RuntimeReady,
     /// No runtime could be had; nothing was submitted.
     NotStarted(String),
+    /// No process of the agent ever ran, whatever was on its way to it.
+    NeverRan(String),
     /// The adapter found something out.
     Fact(Fact),
     /// Some output byte was read.
@@ -298,7 +300,10 @@ impl Task {
         match input {
             Input::Admitted => self.admitted(now, effects),
             Input::RuntimeReady => self.ready(effects),
-            Input::NotStarted(message) => self.not_started(message, effects),
+            Input::NotStarted(message) if !self.was_submitted() => self.not_started(message, effects),
+            // Afterwards the end of the runtime is judged by its facts.
+            Input::NotStarted(_) => {}
+            Input::NeverRan(message) => self.not_started(message, effects),
             Input::Fact(fact) => self.take(fact, effects),
             Input::OutputSeen => self.facts.any_output = true,
             Input::OutputEnded => self.facts.output_ended = true,
@@ -341,11 +346,7 @@ impl Task {
         }
     }
 
-    /// Only before the submission: afterwards the end of the runtime is judged by its facts.
     fn not_started(&mut self, message: String, effects: &mut Vec<Effect>) {
-        if self.was_submitted() && self.policy.mode == ReportMode::Protocol {
-            return;
-        }
         let verdict = match self.facts.cancel {
             Some(cancel) => Verdict::Cancelled { cause: cancel.cause },
             None => Verdict::Failed { kind: FailureKind::Transport, message },

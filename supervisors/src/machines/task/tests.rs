@@ -164,6 +164,7 @@ fn every_interleaving_around_the_submission() {
         Input::Admitted,
         Input::RuntimeReady,
         Input::NotStarted("no".into()),
+        Input::NeverRan("no".into()),
         Input::Cancel(CancelCause::Requested),
         Input::Fact(Fact::Began),
         Input::Timer(Timer::Timeout),
