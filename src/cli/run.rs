@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use ostler_supervisors::actors::OwnerKind;
+use ostler_supervisors::clock;
 use ostler_supervisors::contract::{
     ApprovalDecision, ApprovalPolicy, CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, Position,
     SessionId, SessionSpec, TaskId, Verdict,
@@ -109,13 +110,14 @@ async fn delegate(
 ) -> Result<u8, Failure> {
     let approval = policy(run.approve);
     let delegation = Delegation { prompt, approval, timeout: run.timeout.map(|span| span.0) };
+    let task = TaskId::generate(clock::wall_ms());
     let accepted = tokio::select! {
-        accepted = accept(run, settings, route.door(), delegation) => accepted?,
-        _ = signals.recv() => return not_accepted_yet(route),
+        accepted = accept(run, settings, route.door(), &task, delegation) => accepted?,
+        _ = signals.recv() => return not_accepted_yet(route, &task),
     };
     let mut watch = Watch {
         door: route.door(),
-        task: &accepted.task,
+        task: &task,
         approval,
         progress: Progress::new(Style::of_stderr(run.quiet)),
         events: run.events,
@@ -125,37 +127,44 @@ async fn delegate(
     };
     let row = watch.until_settled(&accepted.session, accepted.from, signals).await;
     watch.progress.clear();
-    let row = row.map_err(|failure| end_unknown(failure, &accepted.task))?;
+    let row = row.map_err(|failure| end_unknown(failure, &task))?;
     // The verdict is told before the runtime is closed: it rests on the task, not on how long the agent takes to leave.
     tell(run, &row, settings, &accepted.session, started.elapsed(), watch.ttft).await?;
     Ok(exit_code(&row))
 }
 
-/// A task that was taken, and where its events begin.
+/// Where a task was taken, and where its events begin.
 struct Accepted {
     session: SessionId,
-    task: TaskId,
     from: Position,
 }
 
-async fn accept(run: &Run, settings: &Settings, door: &dyn Door, delegation: Delegation) -> Result<Accepted, Failure> {
+async fn accept(
+    run: &Run,
+    settings: &Settings,
+    door: &dyn Door,
+    task: &TaskId,
+    delegation: Delegation,
+) -> Result<Accepted, Failure> {
     let session = match &run.session {
         Some(session) => session.clone(),
         None => open(run, settings, door).await?,
     };
     let from = head(settings, &session).await?;
-    let task = door.start_task(&session, delegation).await?;
-    Ok(Accepted { session, task, from })
+    door.start_task(&session, task, delegation).await?;
+    Ok(Accepted { session, from })
 }
 
 /// Our own tree ends with us, and what it may have accepted with it; another process may have accepted it for good.
-fn not_accepted_yet(route: &Route) -> Result<u8, Failure> {
+fn not_accepted_yet(route: &Route, task: &TaskId) -> Result<u8, Failure> {
     match route {
         Route::Own(_) => Ok(INTERRUPTED),
         Route::Other(_) => Err(Failure::new(
             Kind::Unconfirmed,
-            "interrupted while the running Ostler was asked: whether the task was accepted is not known; \
-             see `ostler task list`",
+            format!(
+                "interrupted while the running Ostler was asked: whether the task was accepted is not known; \
+                 see `ostler task show {task}`"
+            ),
         )),
     }
 }

@@ -53,6 +53,7 @@ fn described(row: &SessionRow) -> Value {
 fn state(row: &SessionRow) -> &'static str {
     match row.state {
         SessionState::Open => "open",
+        SessionState::Closing => "closing",
         SessionState::Closed => "closed",
     }
 }
@@ -109,8 +110,9 @@ async fn show(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, 
 
 async fn close(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, Failure> {
     let route = route::session(settings, id).await?;
-    route.door().close_session(id).await?;
+    let closed = route.door().close_session(id).await;
     route.leave().await?;
+    closed?;
     if as_json {
         print_json(&json!({ "session": id, "state": "closed" }))?;
     } else {

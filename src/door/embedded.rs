@@ -126,8 +126,8 @@ impl Door for Embedded {
         Ok(self.system.open_session(harness, spec).await?)
     }
 
-    async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, Failure> {
-        Ok(self.system.start_task(session, delegation).await?)
+    async fn start_task(&self, session: &SessionId, task: &TaskId, delegation: Delegation) -> Result<(), Failure> {
+        Ok(self.system.start_task(session, task.clone(), delegation).await?)
     }
 
     async fn wait(&self, task: &TaskId) -> Result<TaskRow, Failure> {

@@ -43,12 +43,13 @@ pub trait Door {
     /// [`Failure`].
     async fn open_session(&self, harness: HarnessId, spec: SessionSpec) -> Result<SessionId, Failure>;
 
-    /// Delegates work.
+    /// Delegates work under an id that the caller has made. The same again is the same task.
     ///
     /// # Errors
     ///
-    /// [`Failure`]; nothing was accepted.
-    async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, Failure>;
+    /// [`Failure`]; nothing was accepted, unless it is [`Kind::Unconfirmed`](crate::error::Kind): then it can be asked
+    /// again.
+    async fn start_task(&self, session: &SessionId, task: &TaskId, delegation: Delegation) -> Result<(), Failure>;
 
     /// Waits for a verdict.
     ///

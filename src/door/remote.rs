@@ -17,9 +17,6 @@ use super::wire::{Line, Request};
 use super::{Door, Events};
 use crate::error::{Failure, Kind};
 
-/// A connection that ends before the answer.
-const LOST: &str = "the running Ostler ended while it was asked";
-
 /// A connection to make for each request.
 #[derive(Debug, Clone)]
 pub struct Remote {
@@ -46,7 +43,13 @@ impl Remote {
     }
 
     async fn ask<T: DeserializeOwned>(&self, request: Request) -> Result<T, Failure> {
-        match next_line(&mut self.lines(&request).await?).await? {
+        let lost = |failure: Failure| match request.lost() {
+            Some(unknown) if failure.kind == Kind::HarnessUnavailable => {
+                Failure::new(Kind::Unconfirmed, format!("{failure}: {unknown}"))
+            }
+            _ => failure,
+        };
+        match next_line(&mut self.lines(&request).await?).await.map_err(lost)? {
             Line::Result(value) => serde_json::from_value(value).map_err(|error| internal(&error)),
             Line::Error(failure) => Err(failure),
             Line::Events(_) => Err(Failure::new(Kind::Internal, "the running Ostler answered something else")),
@@ -67,7 +70,7 @@ fn internal(error: &dyn std::error::Error) -> Failure {
 }
 
 async fn next_line(lines: &mut Lines<BufReader<UnixStream>>) -> Result<Line, Failure> {
-    let gone = || Failure::new(Kind::HarnessUnavailable, LOST);
+    let gone = || Failure::new(Kind::HarnessUnavailable, "the running Ostler ended while it was asked");
     let line = lines.next_line().await.map_err(|_| gone())?.ok_or_else(gone)?;
     serde_json::from_str(&line).map_err(|error| internal(&error))
 }
@@ -78,17 +81,8 @@ impl Door for Remote {
         self.ask(Request::OpenSession { harness, spec }).await
     }
 
-    async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, Failure> {
-        let asked = self.ask(Request::StartTask { session: session.clone(), delegation }).await;
-        asked.map_err(|failure| match failure.kind {
-            Kind::HarnessUnavailable if failure.message == LOST => Failure::new(
-                Kind::Unconfirmed,
-                format!(
-                    "whether the task was accepted is not known: {LOST}; see `ostler task list --session {session}`"
-                ),
-            ),
-            _ => failure,
-        })
+    async fn start_task(&self, session: &SessionId, task: &TaskId, delegation: Delegation) -> Result<(), Failure> {
+        self.ask(Request::StartTask { session: session.clone(), task: task.clone(), delegation }).await
     }
 
     async fn wait(&self, task: &TaskId) -> Result<TaskRow, Failure> {

@@ -98,7 +98,7 @@ async fn answer(door: &Embedded, request: Request) -> Line {
     let result = match request {
         Request::OpenSession { harness, spec } => value(door.open_session(harness, spec).await),
         Request::CloseSession { session } => value(door.close_session(&session).await),
-        Request::StartTask { session, delegation } => value(door.start_task(&session, delegation).await),
+        Request::StartTask { session, task, delegation } => value(door.start_task(&session, &task, delegation).await),
         Request::Cancel { task, cause } => value(door.cancel(&task, cause).await),
         Request::Respond { task, interaction, response } => value(door.respond(&task, interaction, response).await),
         Request::Tree => value(door.tree().await),

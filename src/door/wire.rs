@@ -30,7 +30,7 @@ pub(super) enum Request {
     #[serde(rename = "session/read")]
     Read { session: SessionId, from: u64 },
     #[serde(rename = "task/start")]
-    StartTask { session: SessionId, delegation: Delegation },
+    StartTask { session: SessionId, task: TaskId, delegation: Delegation },
     #[serde(rename = "task/wait")]
     Wait { task: TaskId },
     #[serde(rename = "task/cancel")]
@@ -39,6 +39,31 @@ pub(super) enum Request {
     Respond { task: TaskId, interaction: InteractionId, response: InteractionResponse },
     #[serde(rename = "tree/read")]
     Tree,
+}
+
+impl Request {
+    /// What is not known, and how to find it out, when the answer to it is lost; `None` if it changes nothing.
+    pub(super) fn lost(&self) -> Option<String> {
+        let text = match self {
+            Self::Read { .. } | Self::Wait { .. } | Self::Tree => return None,
+            Self::OpenSession { .. } => {
+                "whether the session was opened is not known; `ostler session list` shows it".to_owned()
+            }
+            Self::CloseSession { session } => {
+                format!("whether session {session} is closed is not known; close it again")
+            }
+            Self::StartTask { task, .. } => {
+                format!("whether the task was accepted is not known; see `ostler task show {task}`")
+            }
+            Self::Cancel { task, .. } => {
+                format!("whether the cancel of {task} is in force is not known; see `ostler task show {task}`")
+            }
+            Self::Respond { task, .. } => {
+                format!("whether {task} got the answer is not known; see `ostler task show {task}`")
+            }
+        };
+        Some(text)
+    }
 }
 
 /// One line of an answer.

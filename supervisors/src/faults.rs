@@ -1,16 +1,26 @@
 //! Deaths at chosen instants. Only tests are built with them: the feature `faults` is in no release.
 
-use crate::machines::task::Effect;
+use crate::machines::{close, open, task};
 
-/// The two sides of carrying out one effect of a task's machine.
+/// The two sides of carrying out one effect of a machine.
 pub(crate) struct Boundary {
+    #[cfg(feature = "faults")]
+    machine: &'static str,
     #[cfg(feature = "faults")]
     effect: &'static str,
 }
 
 #[cfg(not(feature = "faults"))]
 impl Boundary {
-    pub(crate) fn of(_effect: &Effect) -> Self {
+    pub(crate) fn of_task(_effect: &task::Effect) -> Self {
+        Self {}
+    }
+
+    pub(crate) fn of_open(_effect: open::Effect) -> Self {
+        Self {}
+    }
+
+    pub(crate) fn of_close<W>(_effect: &close::Effect<W>) -> Self {
         Self {}
     }
 
@@ -21,32 +31,49 @@ impl Boundary {
 
 #[cfg(feature = "faults")]
 impl Boundary {
-    pub(crate) fn of(effect: &Effect) -> Self {
-        Self { effect: effect.into() }
+    pub(crate) fn of_task(effect: &task::Effect) -> Self {
+        Self { machine: "task", effect: effect.into() }
+    }
+
+    pub(crate) fn of_open(effect: open::Effect) -> Self {
+        Self { machine: "open", effect: effect.into() }
+    }
+
+    pub(crate) fn of_close<W>(effect: &close::Effect<W>) -> Self {
+        Self { machine: "close", effect: effect.into() }
     }
 
     pub(crate) fn before(&self) {
-        die_if_asked("before", self.effect);
+        self.die_if_asked("before");
     }
 
     pub(crate) fn after(&self) {
-        die_if_asked("after", self.effect);
+        self.die_if_asked("after");
+    }
+
+    /// `OSTLER_DIE_AT=before:task.Submit` is the instant before the first `Submit` is carried out.
+    fn die_if_asked(&self, side: &str) {
+        use nix::sys::signal::{Signal, kill};
+        let here = format!("{side}:{}.{}", self.machine, self.effect);
+        if std::env::var("OSTLER_DIE_AT").is_ok_and(|at| at == here) {
+            // SIGKILL to oneself is delivered before the call returns.
+            let _unreached = kill(nix::unistd::Pid::this(), Signal::SIGKILL);
+        }
     }
 }
 
-/// `OSTLER_DIE_AT=before:Submit` is the instant before the first `Submit` is carried out.
-#[cfg(feature = "faults")]
-fn die_if_asked(side: &str, effect: &str) {
-    use nix::sys::signal::{Signal, kill};
-    if std::env::var("OSTLER_DIE_AT").is_ok_and(|at| at == format!("{side}:{effect}")) {
-        // SIGKILL to oneself is delivered before the call returns.
-        let _unreached = kill(nix::unistd::Pid::this(), Signal::SIGKILL);
-    }
-}
-
-/// Every boundary there is, as `OSTLER_DIE_AT` names them: made from the enum, so that none is forgotten.
+/// Every boundary there is, as `OSTLER_DIE_AT` names them: made from the enums, so that none is forgotten.
 #[cfg(feature = "faults")]
 pub fn boundaries() -> Vec<String> {
-    let names = <Effect as strum::VariantNames>::VARIANTS;
-    ["before", "after"].iter().flat_map(|side| names.iter().map(move |name| format!("{side}:{name}"))).collect()
+    use strum::VariantNames;
+    let machines = [
+        ("task", task::Effect::VARIANTS),
+        ("open", open::Effect::VARIANTS),
+        ("close", <close::Effect<()> as VariantNames>::VARIANTS),
+    ];
+    let named = |(machine, effects): (&str, &'static [&'static str])| {
+        effects.iter().map(|effect| format!("{machine}.{effect}")).collect::<Vec<_>>()
+    };
+    let effects: Vec<String> = machines.into_iter().flat_map(named).collect();
+    ["before", "after"].iter().flat_map(|side| effects.iter().map(move |effect| format!("{side}:{effect}"))).collect()
 }

@@ -54,6 +54,8 @@ pub(super) struct Agent {
     pub(super) pid: i32,
     pub(super) start: u64,
     pub(super) leader: Leader,
+    /// What an owner was told of the leader's end.
+    pub(super) exit_told: Option<Exit>,
     pub(super) leaf: Option<Leaf>,
     pub(super) progress: Option<File>,
     pub(super) stdin: Option<File>,
@@ -80,6 +82,7 @@ impl Agent {
             pid: forked.pid,
             start,
             leader: Leader::Starting,
+            exit_told: None,
             leaf,
             progress: Some(forked.progress),
             stdin: Some(forked.stdin),

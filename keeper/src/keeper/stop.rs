@@ -27,14 +27,19 @@ impl Keeper {
 
     pub(super) fn reap(&mut self) {
         let Some(agent) = &mut self.agent else { return };
-        let had_exit = agent.exit();
         agent.reap();
-        let exit = agent.exit();
-        if let (None, Some(exit)) = (had_exit, exit) {
-            self.report(&Report::Exited(exit));
-        }
+        self.tell_exit();
         self.prove_empty();
         self.follow_leader();
+    }
+
+    /// Once, whichever look at the tree found it; always before the tree is said to be empty.
+    fn tell_exit(&mut self) {
+        let Some(agent) = &mut self.agent else { return };
+        if let Some(exit) = agent.exit().filter(|_| agent.exit_told.is_none()) {
+            agent.exit_told = Some(exit);
+            self.report(&Report::Exited(exit));
+        }
     }
 
     /// What a leader left behind is ended, where the order says so.
@@ -51,6 +56,8 @@ impl Keeper {
         if agent.emptiness.is_some() || !agent.is_empty() {
             return;
         }
+        self.tell_exit();
+        let Some(agent) = &mut self.agent else { return };
         let emptiness = Emptiness { containment: agent.containment(), at_ms: Self::now_ms() };
         agent.emptiness = Some(emptiness);
         agent.leaked.clear();

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::guard::ExitGuard;
 use super::root::Child;
+use crate::faults::Boundary;
 use crate::keeper::{KeeperProgram, Spare};
 use crate::machines::open::{Effect, Input, Open};
 
@@ -153,20 +154,50 @@ impl Handler<Acquire> for Opens {
             let start = starting.acquire_owned().await.ok()?;
             Some((LivePermit { _permit: live }, StartPermit { _permit: start }))
         };
-        ctx.spawn(acquire.into_actor(self).map(|permits, opens, _| {
-            opens.waiting -= 1;
-            let mut open = Open::Awaited;
-            let caller_gone = ask.reply.is_closed();
-            let inputs = [caller_gone.then_some(Input::CallerGone), permits.is_some().then_some(Input::Opened)];
-            for effect in inputs.into_iter().flatten().flat_map(|input| open.step(input).to_vec()).collect::<Vec<_>>() {
-                if effect == Effect::Deliver
-                    && let Some(permits) = permits
-                {
-                    // A caller that went in this very instant drops the permits, which gives the places back.
-                    let _gone = ask.reply.send(Ok(permits));
-                    return;
+        ctx.spawn(acquire.into_actor(self).map(|permits, opens, _| opens.answer(ask.reply, permits)));
+    }
+}
+
+type Permits = (LivePermit, StartPermit);
+
+impl Opens {
+    /// The caller may have gone meanwhile: then the places are given back, and nobody is told.
+    fn answer(&mut self, reply: oneshot::Sender<Result<Permits, QueueFull>>, permits: Option<Permits>) {
+        let mut open = Open::Awaited;
+        if reply.is_closed() {
+            self.carry_out(open.step(Input::CallerGone), &mut None, &mut None);
+        }
+        let came = if permits.is_some() { Input::Opened } else { Input::Failed };
+        let (mut reply, mut permits) = (Some(reply), permits);
+        self.carry_out(open.step(came), &mut reply, &mut permits);
+        if open == Open::CleaningUp {
+            self.carry_out(open.step(Input::CleanedUp), &mut reply, &mut permits);
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        effects: &[Effect],
+        reply: &mut Option<oneshot::Sender<Result<Permits, QueueFull>>>,
+        permits: &mut Option<Permits>,
+    ) {
+        for effect in effects {
+            let boundary = Boundary::of_open(*effect);
+            boundary.before();
+            match effect {
+                Effect::Deliver => {
+                    if let (Some(reply), Some(permits)) = (reply.take(), permits.take()) {
+                        // A caller that went in this very instant drops the permits, which gives the places back.
+                        let _gone = reply.send(Ok(permits));
+                    }
                 }
+                // The gate is closed for good: dropped, the reply says so.
+                Effect::DeliverFailure => drop(reply.take()),
+                // Nothing was started for it yet, so a place given back is all there is to clean up.
+                Effect::CleanUp | Effect::LeaveToReaper => drop(permits.take()),
+                Effect::Release => self.waiting -= 1,
             }
-        }));
+            boundary.after();
+        }
     }
 }

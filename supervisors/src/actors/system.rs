@@ -277,18 +277,24 @@ impl System {
         Ok(id)
     }
 
-    /// Delegates work; returns once the task's row is committed.
+    /// Delegates work under an id that the caller has made; returns once the task's row is committed. The same id and
+    /// delegation again are the same task, whatever became of the first answer.
     ///
     /// # Errors
     ///
-    /// [`SessionError`]; nothing was accepted.
+    /// [`SessionError`]; nothing was accepted. [`SessionError::TaskTaken`] if the id is that of another task.
     ///
     /// # Cancel safety
     ///
-    /// A dropped future may have been accepted already: the task is then in the list.
-    pub async fn start_task(&self, session: &SessionId, delegation: Delegation) -> Result<TaskId, SessionError> {
+    /// A dropped future may have been accepted already: the task is then known by its id.
+    pub async fn start_task(
+        &self,
+        session: &SessionId,
+        task: TaskId,
+        delegation: Delegation,
+    ) -> Result<(), SessionError> {
         let (reply, accepted) = oneshot::channel();
-        self.find(session).await?.do_send(StartTask { delegation, reply });
+        self.find(session).await?.do_send(StartTask { task, delegation, reply });
         accepted.await.map_err(|_| SessionError::Interrupted)?
     }
 
@@ -356,11 +362,12 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`SessionError::UnknownSession`].
+    /// [`SessionError::UnknownSession`]; [`SessionError::NotClosed`] if processes outlive every signal: it can be tried
+    /// again, and is gone on with whenever they end.
     pub async fn close_session(&self, session: &SessionId) -> Result<(), SessionError> {
         let (reply, closed) = oneshot::channel();
         self.find(session).await?.do_send(CloseSession { mode: CloseMode::Session, reply });
-        closed.await.map_err(|_| SessionError::Interrupted)
+        closed.await.map_err(|_| SessionError::Interrupted)?
     }
 
     /// What is loaded now.
@@ -394,7 +401,9 @@ impl System {
         let all = async {
             for closed in closing {
                 // A session that failed meanwhile has let its keeper go; the next owner finds it.
-                let _failed = closed.await;
+                if let Ok(Err(error)) = closed.await {
+                    tracing::error!(%error, "left to its keeper");
+                }
             }
         };
         if tokio::time::timeout(budget + SLACK, all).await.is_err() {

@@ -16,7 +16,9 @@ use crate::contract::{
 pub enum SessionState {
     /// It does.
     Open,
-    /// It was closed; final.
+    /// It takes none any more; what runs of it is being ended.
+    Closing,
+    /// It was closed, and nothing of it runs; final.
     Closed,
 }
 

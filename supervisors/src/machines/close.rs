@@ -24,6 +24,7 @@ pub enum Input<W> {
 
 /// What follows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "faults", derive(strum::IntoStaticStr, strum::VariantNames))]
 pub enum Effect<W> {
     /// Begin to close.
     Begin,

@@ -30,6 +30,7 @@ pub enum Input {
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "faults", derive(strum::IntoStaticStr, strum::VariantNames))]
 pub enum Effect {
     /// Give the caller what was opened.
     Deliver,

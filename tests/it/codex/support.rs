@@ -58,6 +58,13 @@ impl User {
             path("home").display().to_string(),
             shell.marker.text(),
         );
+        config += &format!(
+            "[harness.hasty]\nadapter = \"oneshot\"\ncommand = {:?}\n\
+             environment = {{ MARK = {:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
+             [harness.hasty.deadlines]\nend_of_input = \"0ms\"\nterminate = \"0ms\"\nkill = \"0ms\"\n",
+            ["python3", "-c", "import time; x = bytearray(600 << 20); print('up', flush=True); time.sleep(1000)"],
+            shell.marker.text(),
+        );
         std::fs::write(path("ostler.toml"), config).expect("written");
         let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
         assert!(init.is_ok_and(|status| status.success()));
@@ -102,4 +109,23 @@ fn codex_program() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(vendor);
     assert!(path.is_file(), "Codex is not installed at {}: run scripts/setup", path.display());
     path
+}
+
+/// The gate for starts has nothing in hand that could fail or would have to be cleaned up: these are for opens that a
+/// caller awaits.
+pub const UNREACHED: [&str; 3] = ["DeliverFailure", "CleanUp", "LeaveToReaper"];
+
+/// One of the names the list has, in its parts.
+#[derive(Debug)]
+pub struct Boundary<'a> {
+    pub name: &'a str,
+    pub machine: &'a str,
+    pub effect: &'a str,
+}
+
+impl<'a> Boundary<'a> {
+    pub fn of(name: &'a str, side: &str) -> Option<Self> {
+        let (machine, effect) = name.strip_prefix(side)?.split_once('.')?;
+        Some(Self { name, machine, effect })
+    }
 }

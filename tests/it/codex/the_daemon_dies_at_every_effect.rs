@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::support::User;
+use super::support::{Boundary, UNREACHED, User};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{assert_whole, signal};
 
@@ -25,20 +25,24 @@ fn die_at_each(side: &str) {
     let user = User::new();
     let all = ostler_supervisors::faults::boundaries();
     let mut tasks = 0;
-    for boundary in all.iter().filter(|boundary| boundary.starts_with(side)) {
-        tasks = die_at(&user, boundary, tasks);
+    for boundary in all.iter().filter_map(|boundary| Boundary::of(boundary, side)) {
+        match boundary.machine {
+            "close" => tasks = die_at_close(&user, &boundary, tasks),
+            _ if UNREACHED.contains(&boundary.effect) => {}
+            _ => tasks = die_at(&user, &boundary, tasks),
+        }
     }
 }
 
 /// A way to each effect: only an agent that knows no interrupt has its tree stopped, and only a real tool leaves strays.
-fn harness(boundary: &str) -> (&'static str, &'static str) {
-    if boundary.ends_with("StopTree") { ("json", "say up ;; hang") } else { ("codex", "leave one behind") }
+fn harness(boundary: &Boundary) -> (&'static str, &'static str) {
+    if boundary.effect == "StopTree" { ("json", "say up ;; hang") } else { ("codex", "leave one behind") }
 }
 
 /// How many tasks are known afterwards, when so many were known before.
-fn die_at(user: &User, boundary: &str, tasks: usize) -> usize {
+fn die_at(user: &User, boundary: &Boundary, tasks: usize) -> usize {
     let asked = user.requests().len();
-    let mut daemon = user.shell.serve_with(&[("OSTLER_DIE_AT", boundary)]);
+    let mut daemon = user.shell.serve_with(&[("OSTLER_DIE_AT", boundary.name)]);
     let (name, prompt) = harness(boundary);
     let mut run = user.shell.command(&["run", "--harness", name, "--json", "--approve", "allow", prompt]);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
@@ -46,20 +50,54 @@ fn die_at(user: &User, boundary: &str, tasks: usize) -> usize {
         user.running("sleep 1000") == 2 || user.shell.received() > 0 && name == "json"
     });
     signal(&run, Signal::SIGINT);
-    until(&mut daemon, &format!("the daemon dies {boundary}"), || false);
+    until(&mut daemon, &format!("the daemon dies {}", boundary.name), || false);
     run.wait().expect("ends");
 
     let daemon = user.shell.serve();
     let known = user.shell.tasks();
-    assert!(known.len() <= tasks + 1, "{boundary}: {known:?}");
-    assert!(user.requests().len() <= asked + 1, "{boundary}: asked more than once");
+    assert!(known.len() <= tasks + 1, "{boundary:?}: {known:?}");
+    assert!(user.requests().len() <= asked + 1, "{boundary:?}: asked more than once");
     if known.len() == tasks {
-        assert_eq!(user.requests().len(), asked, "{boundary}: it ran and nobody knows of it");
+        assert_eq!(user.requests().len(), asked, "{boundary:?}: it ran and nobody knows of it");
     } else {
-        settled(user, boundary, &known[0]);
+        settled(user, boundary.name, &known[0]);
     }
     user.shell.end(daemon);
     known.len()
+}
+
+/// A session is closed, by a request that has to be made again after the death; a second one changes nothing.
+fn die_at_close(user: &User, boundary: &Boundary, tasks: usize) -> usize {
+    // A large process takes a while to die: one that is given no time after SIGKILL counts as leaked meanwhile.
+    let failed = boundary.effect == "Failed";
+    let name = if failed { "hasty" } else { "codex" };
+    let mut daemon = user.shell.serve_with(&[("OSTLER_DIE_AT", boundary.name)]);
+    let mut run = user.shell.spawn(&["run", "--harness", name, "--quiet", "hello"]);
+    let task = wait_until(Duration::from_secs(30), "it is at work or done", || {
+        let task = user.shell.tasks().first().cloned().ok_or("none")?;
+        let session = task["session"].as_str().expect("id");
+        let said = || user.shell.events(session).iter().any(|event| event["type"] == "message.delta");
+        let at_work = if failed { said() } else { !task["outcome"].is_null() };
+        if at_work { Ok(task) } else { Err(task.to_string()) }
+    });
+    let session = task["session"].as_str().expect("id").to_owned();
+    let lost = user.shell.ostler(&["session", "close", &session]);
+    assert_eq!(lost.code, 4, "{boundary:?}: {lost:?}");
+    until(&mut daemon, &format!("the daemon dies {}", boundary.name), || false);
+    run.wait().expect("ends");
+
+    let daemon = user.shell.serve();
+    wait_until(Duration::from_secs(30), "it is closed", || {
+        let closed = user.shell.ostler(&["session", "close", &session]);
+        if closed.code == 0 { Ok(()) } else { Err(format!("{boundary:?}: {closed:?}")) }
+    });
+    let events = user.shell.events(&session);
+    assert_whole(&events);
+    let closings = events.iter().filter(|event| event["type"] == "ostler.session.closed").count();
+    assert_eq!(closings, 1, "{boundary:?}: {events:#?}");
+    assert_eq!(events.last().expect("events")["type"], "ostler.session.closed", "{boundary:?}");
+    user.shell.end(daemon);
+    tasks + 1
 }
 
 /// Cancelled or already settled, its history is whole, and no process of its tool is left.

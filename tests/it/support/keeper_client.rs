@@ -241,12 +241,17 @@ impl Client {
         }
     }
 
+    /// How the leader ended is told before the tree is said to be empty.
     pub fn emptied(&mut self) -> ostler_keeper::Emptiness {
-        self.once("emptied", |report| match report {
+        let emptiness = self.once("emptied", |report| match report {
             Report::Emptied(emptiness) => Some(*emptiness),
             Report::Leaked(processes) => panic!("leaked {processes:?}"),
             _ => None,
-        })
+        });
+        let told = self.seen.iter().any(|report| matches!(report, Report::Exited(_)));
+        // A later owner was told in the state.
+        assert!(told || self.process.is_none(), "the exit is missing; seen {:?}", self.seen);
+        emptiness
     }
 
     pub fn exited(&mut self) -> ostler_keeper::Exit {

@@ -65,8 +65,9 @@ impl Found {
 
     pub(super) fn context(&self) -> ContextMachine {
         use crate::ledger::SessionState;
-        if self.row.state == SessionState::Closed {
-            return ContextMachine::Closed;
+        if self.row.state != SessionState::Open {
+            let unsettled = self.last.as_ref().filter(|task| task.state != TaskState::Settled);
+            return unsettled.map_or(ContextMachine::Closed, |task| ContextMachine::Closing(task.id.clone()));
         }
         match &self.last {
             Some(task) if task.state != TaskState::Settled => ContextMachine::Busy(task.id.clone()),
@@ -122,6 +123,7 @@ impl Session {
         }
         self.to_task(Input::Resumed);
         self.request_cancel_again();
+        self.resume_close(ctx);
     }
 
     fn forget_runtime(&self, row: &RuntimeRow) {

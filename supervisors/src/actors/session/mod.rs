@@ -1,10 +1,12 @@
 //! One logical context: claims, starts, serialises, blocks, closes.
 
+mod accept;
 mod begin;
 mod close;
 mod news;
 mod tasks;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -55,12 +57,20 @@ pub enum SessionError {
     /// The ledger takes nothing new.
     #[error("nothing new is accepted: {0}")]
     Stalled(String),
+    /// Processes of it outlive every signal.
+    #[error(
+        "session {0} is not closed: processes of it outlive every signal; its keeper watches on, so try again later"
+    )]
+    NotClosed(SessionId),
     /// Ostler is shutting down.
     #[error("nothing new is accepted: Ostler is shutting down")]
     Draining,
     /// The ledger cannot be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The id of a task is that of another one.
+    #[error("task {0} is another one already; make a new id")]
+    TaskTaken(TaskId),
     /// The prompt is longer than any agent is given.
     #[error("the prompt has {bytes} bytes; at most {most} are taken")]
     PromptTooLong {
@@ -131,13 +141,17 @@ pub(super) struct TaskSettled {
     pub(super) row: Box<TaskRow>,
 }
 
-/// Delegates work; answers once the task's row is committed.
+/// Delegates work; answers once the task's row is committed. The same again is the same task.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct StartTask {
+    pub(super) task: TaskId,
     pub(super) delegation: Delegation,
-    pub(super) reply: oneshot::Sender<Result<TaskId, SessionError>>,
+    pub(super) reply: Starter,
 }
+
+/// Who is told that a task was accepted.
+pub(super) type Starter = oneshot::Sender<Result<(), SessionError>>;
 
 /// Waits for a verdict.
 #[derive(Message)]
@@ -170,7 +184,7 @@ pub(super) struct Answer {
 #[rtype(result = "()")]
 pub(super) struct CloseSession {
     pub(super) mode: CloseMode,
-    pub(super) reply: oneshot::Sender<()>,
+    pub(super) reply: close::Closer,
 }
 
 /// What a close is to the session.
@@ -216,6 +230,8 @@ pub(super) struct Session {
     harness: Option<Arc<Harness>>,
     context: ContextMachine,
     task: Option<ActiveTask>,
+    /// Who asked for tasks that are being accepted, and what for.
+    accepting: HashMap<TaskId, (Delegation, Vec<Starter>)>,
     /// Whether the active task was submitted when it was taken up; a fresh one is not.
     task_was_submitted: bool,
     /// Who had requested its cancel before it was taken up, or before its row was committed.
@@ -226,7 +242,9 @@ pub(super) struct Session {
     runtime: Option<ActiveRuntime>,
     found: Option<Found>,
     close: Close<u64>,
-    closers: Vec<(u64, oneshot::Sender<()>)>,
+    closers: Vec<(u64, close::Closer)>,
+    /// Why whoever is being closed is cancelled.
+    close_cause: CancelCause,
     next_closer: u64,
     _guard: ExitGuard<SessionId>,
 }
@@ -239,6 +257,7 @@ impl Session {
             row: found.row.clone(),
             context: found.context(),
             task: None,
+            accepting: HashMap::new(),
             task_was_submitted: false,
             task_cancel: None,
             task_created_ms: 0,
@@ -247,6 +266,7 @@ impl Session {
             found: Some(found),
             close: Close::Open,
             closers: Vec::new(),
+            close_cause: CancelCause::Requested,
             next_closer: 0,
             _guard: guard,
         }

@@ -7,7 +7,7 @@ use super::super::task::LetGo;
 use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskSettled};
 use crate::adapter::Lifetime;
 use crate::contract::Verdict;
-use crate::machines::close::{Effect, Input as CloseInput};
+use crate::machines::close::Input as CloseInput;
 use crate::machines::context::blocking;
 use crate::machines::task::{Input, StopMode};
 
@@ -68,9 +68,8 @@ impl Session {
     /// Whoever waits for the close is told the truth; the keeper watches on.
     fn runtime_leaked(&mut self, ctx: &mut Context<Self>) {
         self.set_runtime(RuntimeState::Ending, ctx);
-        if let Some(Effect::Failed(waiters)) = self.close.step(CloseInput::Failed) {
-            self.tell_closers(&waiters);
-        }
+        let effect = self.close.step(CloseInput::Failed);
+        self.close_followed(effect, ctx);
     }
 
     fn runtime_ready(&mut self, ctx: &mut Context<Self>) {
@@ -89,14 +88,14 @@ impl Session {
     fn runtime_over(&mut self, ctx: &mut Context<Self>) {
         self.runtime = None;
         self.admit_waiting(ctx);
-        self.finish_close();
+        self.finish_close(ctx);
     }
 }
 
 impl Handler<TaskSettled> for Session {
     type Result = ();
 
-    fn handle(&mut self, settled: TaskSettled, _: &mut Self::Context) {
+    fn handle(&mut self, settled: TaskSettled, ctx: &mut Self::Context) {
         let Some(task) = self.task.take_if(|task| task.id == settled.row.id) else { return };
         // The block is there before anybody is told.
         let unresolved = settled.row.outcome.as_ref().and_then(|outcome| blocking(outcome, self.row.native.as_ref()));
@@ -122,6 +121,6 @@ impl Handler<TaskSettled> for Session {
             }
         }
         self.task_was_submitted = false;
-        self.finish_close();
+        self.finish_close(ctx);
     }
 }

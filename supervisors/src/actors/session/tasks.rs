@@ -1,62 +1,17 @@
-//! From a delegation to a running task.
+//! From an accepted task to a running one; and what is asked of it.
 
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::super::harnesses::Prepare;
-use super::super::journal::{Draft, JournalState, NewEvent, Store, Stored};
 use super::super::opens::{Acquire, LivePermit, StartPermit};
-use super::super::render;
 use super::super::runtime::{Order, Origin};
 use super::super::task::{Respond, Step};
-use super::{Answer, CancelTask, ContextMachine, RuntimeState, Session, SessionError, StartTask, TaskAnswer, Wait};
+use super::{Answer, CancelTask, ContextMachine, RuntimeState, Session, SessionError, TaskAnswer, Wait};
 use crate::adapter::Lifetime;
-use crate::clock;
-use crate::contract::TaskId;
-use crate::harness::HarnessError;
-use crate::ledger::{Change, TaskRow};
-use crate::machines::task::{Input, StopMode, Task as Machine};
-
-/// The longest prompt, in bytes: with its envelope, and every byte escaped, it still fits into one frame of a keeper.
-const MAX_PROMPT: usize = 8 << 20;
+use crate::machines::task::{Input, StopMode};
 
 impl Session {
-    /// The row is committed, with the two events that open the run, before anybody is told.
-    fn accept(&mut self, start: StartTask, ctx: &mut Context<Self>) -> Result<(), (SessionError, StartTask)> {
-        if let JournalState::Stalled(why) = &*self.env.journal_state.borrow() {
-            return Err((SessionError::Stalled(why.clone()), start));
-        }
-        let bytes = start.delegation.prompt.len();
-        if bytes > MAX_PROMPT {
-            return Err((SessionError::PromptTooLong { bytes, most: MAX_PROMPT }, start));
-        }
-        if self.harness.is_none() {
-            return Err((HarnessError::Unknown(self.row.harness.clone()).into(), start));
-        }
-        if self.env.is_draining() || !self.close.is_open() {
-            return Err((SessionError::Draining, start));
-        }
-        let id = TaskId::generate(clock::wall_ms());
-        self.task_cancel = None;
-        if let Err(error) = self.context.claim(&self.row.id, id.clone()) {
-            return Err((error.into(), start));
-        }
-        let row = TaskRow::accepted(id.clone(), self.row.id.clone(), start.delegation, clock::wall_ms());
-        let opening = render::opening(&self.row.harness, &self.row.spec, &row.delegation, &id);
-        let event = |(index, (kind, data)): (usize, _)| NewEvent {
-            run: Some((id.clone(), index as u64 + 1)),
-            kind,
-            data: render::payload(&data),
-        };
-        let events: Vec<NewEvent> = opening.into_iter().enumerate().map(event).collect();
-        let sequence = events.len() as u64;
-        let draft = Draft { events, changes: vec![Change::Task(Box::new(row.clone()))], ..Draft::default() };
-        let (own, reply) = (ctx.address(), start.reply);
-        let then = Box::new(move |stored| own.do_send(Accepted { row: Box::new(row), sequence, reply, stored }));
-        self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: Some(then) });
-        Ok(())
-    }
-
     /// Finds a runtime for the task: the warm one, or a new one.
     pub(super) fn admit(&mut self, ctx: &mut Context<Self>) {
         self.to_task(Input::Admitted);
@@ -145,52 +100,6 @@ impl Session {
         if let Some(task) = &self.task {
             // A handful for each task: bounded.
             task.actor.do_send(Step(input));
-        }
-    }
-}
-
-/// A task's row is committed.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Accepted {
-    row: Box<TaskRow>,
-    sequence: u64,
-    reply: oneshot::Sender<Result<TaskId, SessionError>>,
-    stored: Stored,
-}
-
-impl Handler<StartTask> for Session {
-    type Result = ();
-
-    fn handle(&mut self, start: StartTask, ctx: &mut Self::Context) {
-        if let Err((error, start)) = self.accept(start, ctx) {
-            let _gone = start.reply.send(Err(error));
-        }
-    }
-}
-
-impl Handler<Accepted> for Session {
-    type Result = ();
-
-    fn handle(&mut self, accepted: Accepted, ctx: &mut Self::Context) {
-        let Accepted { row, sequence, reply, stored } = accepted;
-        let Some(harness) = self.harness.clone() else { return };
-        if let Err(error) = stored {
-            self.context.settled(&row.id, None);
-            let _gone = reply.send(Err(error.into()));
-            return;
-        }
-        let policy = harness.task_policy(self.env.strays);
-        let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);
-        let cancel = self.task_cancel.take();
-        let id = row.id.clone();
-        self.start_task_actor(*row, machine, sequence, ctx);
-        // A caller that is gone finds its task by the list.
-        let _gone = reply.send(Ok(id));
-        match cancel {
-            // Requested while the row was being committed: remembered, and met here.
-            Some(cause) => self.to_task(Input::Cancel(cause)),
-            None => self.admit(ctx),
         }
     }
 }

@@ -97,7 +97,7 @@ impl Task {
 
     fn step(&mut self, input: Input, draft: &mut Draft, ctx: &mut Context<Self>) {
         for effect in self.machine.step(input, clock::now()) {
-            let boundary = Boundary::of(&effect);
+            let boundary = Boundary::of_task(&effect);
             boundary.before();
             self.carry_out(effect, draft, ctx);
             boundary.after();

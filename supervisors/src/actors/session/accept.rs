@@ -1,0 +1,144 @@
+//! From a request to a committed row: once for each id, however often it is asked for.
+
+use actix::prelude::*;
+
+use super::super::journal::{Draft, JournalState, NewEvent, Store, Stored};
+use super::super::render;
+use super::{Session, SessionError, StartTask};
+use crate::clock;
+use crate::contract::{Delegation, TaskId};
+use crate::harness::HarnessError;
+use crate::ledger::{Change, SessionState, TaskRow};
+use crate::machines::task::{Input, Task as Machine};
+
+/// The longest prompt, in bytes: with its envelope, and every byte escaped, it still fits into one frame of a keeper.
+const MAX_PROMPT: usize = 8 << 20;
+
+/// A task's row is committed, or was refused.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Accepted {
+    row: Box<TaskRow>,
+    sequence: u64,
+    stored: Stored,
+}
+
+impl Handler<StartTask> for Session {
+    type Result = ();
+
+    /// The one who asks first has the ledger looked into; whoever asks meanwhile is told the same.
+    fn handle(&mut self, start: StartTask, ctx: &mut Self::Context) {
+        let StartTask { task, delegation, reply } = start;
+        if let Some((asked, starters)) = self.accepting.get_mut(&task) {
+            if *asked == delegation {
+                return starters.push(reply);
+            }
+            let _gone = reply.send(Err(SessionError::TaskTaken(task)));
+            return;
+        }
+        self.accepting.insert(task.clone(), (delegation, vec![reply]));
+        let ledger = self.env.ledger.clone();
+        let look = async move { (ledger.task(&task).await, task) };
+        ctx.spawn(look.into_actor(self).map(|(known, task), session, ctx| match known {
+            Ok(None) => session.begin_accept(&task, ctx),
+            Ok(Some(row)) => session.known_already(&row),
+            Err(error) => session.refuse_starters(&task, error.into()),
+        }));
+    }
+}
+
+impl Session {
+    fn known_already(&mut self, row: &TaskRow) {
+        let same_session = row.session == self.row.id;
+        let id = row.id.clone();
+        self.answer_starters(&row.id, |asked| {
+            if same_session && *asked == row.delegation { Ok(()) } else { Err(SessionError::TaskTaken(id.clone())) }
+        });
+    }
+
+    fn answer_starters(&mut self, task: &TaskId, answer: impl Fn(&Delegation) -> Result<(), SessionError>) {
+        let Some((delegation, starters)) = self.accepting.remove(task) else { return };
+        for starter in starters {
+            // A caller that is gone finds its task by its id.
+            let _gone = starter.send(answer(&delegation));
+        }
+    }
+
+    /// The first is told why; whoever joined asks again, and is told then.
+    fn refuse_starters(&mut self, task: &TaskId, why: SessionError) {
+        let Some((_, starters)) = self.accepting.remove(task) else { return };
+        let whys = std::iter::once(why).chain(std::iter::repeat_with(|| SessionError::Interrupted));
+        for (starter, why) in starters.into_iter().zip(whys) {
+            let _gone = starter.send(Err(why));
+        }
+    }
+
+    fn begin_accept(&mut self, task: &TaskId, ctx: &mut Context<Self>) {
+        let Some(delegation) = self.accepting.get(task).map(|(delegation, _)| delegation.clone()) else { return };
+        match self.may_accept(task, delegation.prompt.len()) {
+            Ok(()) => self.accept(task.clone(), delegation, ctx),
+            Err(refused) => self.refuse_starters(task, refused),
+        }
+    }
+
+    /// Checks everything, and claims the context last.
+    fn may_accept(&mut self, task: &TaskId, bytes: usize) -> Result<(), SessionError> {
+        if let JournalState::Stalled(why) = &*self.env.journal_state.borrow() {
+            return Err(SessionError::Stalled(why.clone()));
+        }
+        if bytes > MAX_PROMPT {
+            return Err(SessionError::PromptTooLong { bytes, most: MAX_PROMPT });
+        }
+        if self.harness.is_none() {
+            return Err(HarnessError::Unknown(self.row.harness.clone()).into());
+        }
+        let runtime_closes = self.row.state == SessionState::Open && !self.close.is_open();
+        if self.env.is_draining() || runtime_closes {
+            return Err(SessionError::Draining);
+        }
+        Ok(self.context.claim(&self.row.id, task.clone())?)
+    }
+
+    /// The row is committed, with the two events that open the run, before anybody is told.
+    fn accept(&mut self, id: TaskId, delegation: Delegation, ctx: &mut Context<Self>) {
+        self.task_cancel = None;
+        let row = TaskRow::accepted(id.clone(), self.row.id.clone(), delegation, clock::wall_ms());
+        let opening = render::opening(&self.row.harness, &self.row.spec, &row.delegation, &id);
+        let event = |(index, (kind, data)): (usize, _)| NewEvent {
+            run: Some((id.clone(), index as u64 + 1)),
+            kind,
+            data: render::payload(&data),
+        };
+        let events: Vec<NewEvent> = opening.into_iter().enumerate().map(event).collect();
+        let sequence = events.len() as u64;
+        let draft = Draft { events, changes: vec![Change::Task(Box::new(row.clone()))], ..Draft::default() };
+        let own = ctx.address();
+        let then = Box::new(move |stored| own.do_send(Accepted { row: Box::new(row), sequence, stored }));
+        self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: Some(then) });
+    }
+}
+
+impl Handler<Accepted> for Session {
+    type Result = ();
+
+    fn handle(&mut self, accepted: Accepted, ctx: &mut Self::Context) {
+        let Accepted { row, sequence, stored } = accepted;
+        let Some(harness) = self.harness.clone() else { return };
+        if let Err(error) = stored {
+            self.context.settled(&row.id, None);
+            self.refuse_starters(&row.id, error.into());
+            return self.finish_close(ctx);
+        }
+        let policy = harness.task_policy(self.env.strays);
+        let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);
+        let cancel = self.task_cancel.take();
+        let id = row.id.clone();
+        self.start_task_actor(*row, machine, sequence, ctx);
+        self.answer_starters(&id, |_| Ok(()));
+        match cancel {
+            // Requested while the row was being committed: remembered, and met here.
+            Some(cause) => self.to_task(Input::Cancel(cause)),
+            None => self.admit(ctx),
+        }
+    }
+}
