@@ -205,7 +205,7 @@ impl Drop for Registration {
 }
 
 /// Takes the place of a runtime's folder, so that a keeper which has not registered by now never does, and never
-/// starts anything. `false` if one has registered.
+/// starts anything. Also `true` if an earlier fence stands there; `false` if a keeper has registered.
 ///
 /// # Errors
 ///
@@ -219,7 +219,7 @@ pub fn fence(folder: &Path) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) => {
             remove(&making)?;
-            if error.kind() == io::ErrorKind::AlreadyExists { Ok(false) } else { Err(error) }
+            if error.kind() == io::ErrorKind::AlreadyExists { Ok(folder.join(FENCED).exists()) } else { Err(error) }
         }
     }
 }

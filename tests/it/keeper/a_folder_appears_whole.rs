@@ -38,6 +38,7 @@ fn with_its_identity_and_its_socket() {
 fn a_fence_keeps_a_late_keeper_out() {
     let recipe = Recipe::script("say never");
     assert!(fence(&recipe.folder()).expect("fenced"));
+    assert!(fence(&recipe.folder()).expect("fenced"), "an owner that was killed right after leaves a fence");
     let mut client = recipe.open();
     let failed = client.until("failure", |report| match report {
         Report::OpenFailed { step, errno, .. } => Some((*step, *errno)),
