@@ -73,6 +73,7 @@
 
 pub mod clock;
 pub mod folder;
+pub mod helper;
 pub mod inbox;
 mod keeper;
 pub mod ladder;

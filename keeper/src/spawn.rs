@@ -257,7 +257,7 @@ impl Child<'_> {
     }
 }
 
-fn reset_signals() -> Result<(), Errno> {
+pub(crate) fn reset_signals() -> Result<(), Errno> {
     for number in 1..=libc::SIGRTMAX() {
         // SAFETY: sets the default disposition; numbers the C library keeps for itself answer with an error that
         // does not matter.

@@ -12,6 +12,7 @@ use tokio_stream::StreamExt;
 use super::table::lines;
 use super::{print_json, print_line};
 use crate::config::{HarnessFile, Settings};
+use crate::door::keeper_program;
 use crate::error::{Failure, Kind};
 
 /// How long a program may take to say its version.
@@ -119,24 +120,29 @@ async fn show(settings: &Settings, id: &HarnessId, as_json: bool) -> Result<u8, 
     Ok(0)
 }
 
-/// What the program says of its version. A helper command: short, bounded, and killed with its owner.
+/// What the program says of its version. A helper command: short, bounded, and gone with all that it started.
 pub(super) async fn version(harness: &HarnessFile) -> Option<String> {
     let (program, arguments) = (program(harness)?, harness.version.clone()?);
-    let mut command = tokio::process::Command::new(program);
-    command.args(arguments).stdin(std::process::Stdio::null()).kill_on_drop(true);
+    let keeper = keeper_program();
+    let mut command = tokio::process::Command::new(keeper.program);
+    command.args(keeper.arguments).arg("helper").arg(program).args(arguments).stdin(std::process::Stdio::piped());
     let mut stream = ProcessChunkStream::try_from(command).ok()?;
     let mut said = Vec::new();
-    let read = async {
-        while let Some(item) = stream.next().await {
-            match item {
-                Item::Stdout(bytes) if said.len() < VERSION_BYTES => said.extend_from_slice(&bytes),
-                Item::Done(_) => break,
-                _ => {}
-            }
-        }
-    };
-    // Too slow is as good as unknown.
-    let _in_time = tokio::time::timeout(VERSION_PATIENCE, read).await;
+    if tokio::time::timeout(VERSION_PATIENCE, read(&mut stream, &mut said)).await.is_err() {
+        // Too slow is as good as unknown: it is ended by the end of its input, and waited for.
+        drop(stream.child_mut().and_then(|child| child.stdin.take()));
+        let _ended = tokio::time::timeout(VERSION_PATIENCE, read(&mut stream, &mut said)).await;
+    }
     let text = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned();
     (!text.is_empty()).then_some(text)
+}
+
+async fn read(stream: &mut ProcessChunkStream, said: &mut Vec<u8>) {
+    while let Some(item) = stream.next().await {
+        match item {
+            Item::Stdout(bytes) if said.len() < VERSION_BYTES => said.extend_from_slice(&bytes),
+            Item::Done(_) => break,
+            _ => {}
+        }
+    }
 }

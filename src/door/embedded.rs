@@ -104,7 +104,7 @@ impl Embedded {
 }
 
 /// The keeper beside this program, or this program playing it.
-fn keeper_program() -> KeeperProgram {
+pub(crate) fn keeper_program() -> KeeperProgram {
     let own = std::env::current_exe().unwrap_or_else(|_| "ostler".into());
     let beside = own.with_file_name("ostler-keeper");
     if beside.is_file() {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::error::Failure;
 
+pub(crate) use embedded::keeper_program;
 pub use embedded::{Embedded, EmbeddedOptions};
 pub use remote::Remote;
 pub use server::serve;

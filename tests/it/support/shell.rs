@@ -138,16 +138,19 @@ impl Shell {
 
     /// The same, with more in its environment.
     pub fn serve_with(&self, environment: &[(&str, &str)]) -> Child {
+        let said = self.path().join("daemon.log");
+        let log = std::fs::File::options().create(true).append(true).open(&said).expect("writable");
         let mut command = self.command(&["serve"]);
-        let child = command
-            .envs(environment.iter().copied())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("runs");
-        wait_until(Duration::from_secs(20), "the daemon listens", || {
+        let mut child =
+            command.envs(environment.iter().copied()).stdout(Stdio::null()).stderr(log).spawn().expect("runs");
+        wait_until(Duration::from_secs(60), "the daemon listens", || {
             let socket = std::os::unix::net::UnixStream::connect(self.state().join("ostler.sock"));
-            socket.map(|_| ()).map_err(|error| error.to_string())
+            let state = child.try_wait();
+            socket.map(|_| ()).map_err(|error| {
+                let said = std::fs::read_to_string(&said).unwrap_or_default();
+                let last: Vec<_> = said.lines().rev().take(20).collect();
+                format!("{error}; it ended: {state:?}; its last words, newest first: {last:#?}")
+            })
         });
         child
     }
