@@ -15,7 +15,7 @@ mod strays;
 
 use std::time::Duration;
 
-use crate::adapter::{EndReport, Fact, InterruptMode};
+use crate::adapter::{Fact, InterruptMode};
 use crate::contract::{
     AgentUsage, CancelCause, ClearReason, Evidence, ExitFact, FailureKind, InteractionId, InteractionRequest,
     InteractionResponse, Outcome, Proof, TaskId, Verdict,
@@ -229,7 +229,7 @@ impl Task {
     ///
     /// A cancel that was requested before is requested again by the caller: its messages and deadlines begin anew.
     pub fn restored(self, row: &TaskRow, facts: impl IntoIterator<Item = Fact>) -> Self {
-        let mut task = Self { state: row.state, usage: row.usage, session_usage: row.session_usage, ..self };
+        let mut task = Self { usage: row.usage, session_usage: row.session_usage, ..self };
         let mut known = Vec::new();
         for fact in facts {
             task.facts.any_output = true;
@@ -272,11 +272,6 @@ impl Task {
     /// One of its requests, open or closed.
     pub fn request(&self, id: &InteractionId) -> Option<&InteractionRequest> {
         self.interactions.iter().map(|(request, _)| request).find(|request| request.id == *id)
-    }
-
-    /// The output so far.
-    pub fn output_text(&self) -> String {
-        self.output.text()
     }
 
     /// Whether the prompt may have reached the agent.
@@ -458,13 +453,6 @@ fn late(input: Input, effects: &mut Vec<Effect>) {
         Input::Fact(fact) => effects.push(Effect::Record(Record::Late(fact::name(&fact).to_owned()))),
         Input::Respond(id, _) => effects.push(Effect::Replied(id, Reply::Refused)),
         _ => {}
-    }
-}
-
-impl Task {
-    /// What the facts say of the report so far.
-    pub fn report(&self) -> Option<&EndReport> {
-        self.facts.report.as_ref()
     }
 }
 

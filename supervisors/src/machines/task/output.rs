@@ -68,10 +68,6 @@ impl Output {
         of(MessageRole::Answer).or_else(|| of(MessageRole::Unknown))
     }
 
-    pub(super) fn text(&self) -> String {
-        self.answer().map(|message| message.text.clone()).unwrap_or_default()
-    }
-
     /// What was obtained; `None` where nothing was, which differs from empty text.
     pub(super) fn product(&self, complete: bool) -> Option<TaskOutput> {
         let complete = complete && self.extent == Extent::Whole;

@@ -1,6 +1,7 @@
 //! Every interleaving of small cases, seeded schedules of large ones, and the invariants after each step.
 
 use super::*;
+use crate::adapter::EndReport;
 use crate::contract::{ApprovalDecision, InteractionKind, MessageRole, StopReason};
 use crate::machines::settlement::EmptyOutput;
 
