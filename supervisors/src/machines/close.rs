@@ -99,4 +99,22 @@ mod tests {
     fn every_caller_is_answered_once_and_success_is_confirmed() {
         explore(&Close::Open, 0, &[], false, 9);
     }
+
+    #[test]
+    fn changes_are_refused_from_the_first_ask_until_a_failure() {
+        let mut close = Close::Open;
+        let mut open_after = |input| {
+            close.step(input);
+            close.is_open()
+        };
+        let course = [Input::Ask(1), Input::Failed, Input::Ask(2), Input::Confirmed, Input::Failed];
+        assert_eq!(course.map(&mut open_after), [false, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_terminal_event_closes_what_nobody_asked_to_close() {
+        let mut close = Close::Open;
+        assert_eq!(close.step(Input::Confirmed), None);
+        assert_eq!(close.step(Input::Ask(1)), Some(Effect::Done(vec![1])));
+    }
 }

@@ -116,6 +116,7 @@ pub fn blocking(outcome: &Outcome, native: Option<&NativeSession>) -> Option<Unr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{AgentUsage, CancelCause, Evidence, Proof};
 
     #[derive(Debug, Clone, Copy)]
     enum Input {
@@ -182,5 +183,41 @@ mod tests {
     #[test]
     fn one_task_at_a_time_and_none_after_an_unknown_end() {
         explore(&Context::Idle, None, false, false, 5);
+    }
+
+    #[test]
+    fn a_close_waits_for_the_task_that_runs_and_for_no_other() {
+        let mut context = Context::Busy(task(1));
+        context.close();
+        context.settled(&task(2), None);
+        assert_eq!(context, Context::Closing(task(1)));
+        context.close();
+        assert_eq!(context, Context::Closing(task(1)));
+        context.settled(&task(1), Some(UnresolvedReason::ObservationLost));
+        assert_eq!(context, Context::Closed);
+    }
+
+    #[test]
+    fn only_an_unknown_end_blocks_unless_the_harness_can_go_on_from_its_own_store() {
+        let unknown = Verdict::Unresolved { reason: UnresolvedReason::PartialEvidence, known: "little".into() };
+        let cancelled = Verdict::Cancelled { cause: CancelCause::Requested };
+        let blocked = Context::Blocked { task: task(1), reason: UnresolvedReason::PartialEvidence };
+        for (verdict, tree_empty, native, expected) in [
+            (&unknown, false, None, &blocked),
+            (&unknown, true, None, &blocked),
+            (&unknown, true, Some(false), &blocked),
+            (&unknown, false, Some(true), &blocked),
+            (&unknown, true, Some(true), &Context::Idle),
+            (&cancelled, false, None, &Context::Idle),
+        ] {
+            let native = native.map(|resumable| NativeSession { id: "n".parse().expect("an id"), resumable });
+            let context = Context::after(task(1), &outcome(verdict, tree_empty), native.as_ref());
+            assert_eq!(context, *expected, "{verdict:?}, empty: {tree_empty}, {native:?}");
+        }
+    }
+
+    fn outcome(verdict: &Verdict, tree_empty: bool) -> Outcome {
+        let evidence = Evidence { tree_empty, ..Evidence::of(Proof::Partial) };
+        Outcome { verdict: verdict.clone(), evidence, output: None, usage: AgentUsage::UNKNOWN, session_usage: None }
     }
 }

@@ -126,4 +126,27 @@ mod tests {
         explore(State::Open, &mut Vec::new(), 7, &mut seen);
         assert_eq!(seen, (0..=7).map(|n| 6usize.pow(n)).sum::<usize>());
     }
+
+    #[test]
+    fn each_way_to_close_tells_the_one_who_answered() {
+        use Effect::*;
+        let cleared = |reason| Resolved(Resolution::Cleared(reason));
+        let taken_back = ClearReason::ProviderWithdrawn;
+        for (course, expected) in [
+            (&[Input::Respond(1), Input::Confirmed][..], vec![Resolved(Resolution::Responded(1)), Accepted]),
+            (&[Input::Respond(1), Input::AcceptanceLost], vec![cleared(ClearReason::ResponseUnconfirmed), Unconfirmed]),
+            (&[Input::Respond(1), Input::Clear(taken_back)], vec![cleared(taken_back), Unconfirmed]),
+            (&[Input::Clear(taken_back)], vec![cleared(taken_back)]),
+            (&[Input::Clear(taken_back), Input::Respond(1)], vec![Refused]),
+            (&[Input::Respond(1), Input::Respond(2)], vec![Refused]),
+            (&[Input::Respond(1), Input::Undelivered], vec![NotDelivered]),
+            (&[Input::Respond(1), Input::Undelivered, Input::Respond(2)], vec![Deliver(2)]),
+        ] {
+            let mut last = (State::Open, Vec::new());
+            for input in course {
+                last = step(last.0, input.clone());
+            }
+            assert_eq!(last.1, expected, "{course:?}");
+        }
+    }
 }

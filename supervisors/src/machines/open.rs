@@ -95,4 +95,21 @@ mod tests {
     fn every_order_frees_the_slot_once_and_owns_every_success() {
         explore(Open::Awaited, &mut Vec::new(), false, false, 7);
     }
+
+    #[test]
+    fn each_course_to_its_end() {
+        use Effect::*;
+        use Input::{CallerGone, CleanedUp, CleanupFailed, Failed, Opened};
+        for (course, expected) in [
+            (&[Opened][..], &[Deliver, Release][..]),
+            (&[Failed], &[DeliverFailure, Release]),
+            (&[CallerGone, Failed], &[Release]),
+            (&[CallerGone, Opened, CleanedUp], &[CleanUp, Release]),
+            (&[CallerGone, Opened, CleanupFailed], &[CleanUp, LeaveToReaper, Release]),
+        ] {
+            let mut open = Open::Awaited;
+            let effects: Vec<_> = course.iter().flat_map(|input| open.step(*input)).copied().collect();
+            assert_eq!((open, &effects[..]), (Open::Done, expected), "{course:?}");
+        }
+    }
 }

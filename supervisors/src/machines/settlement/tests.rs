@@ -97,6 +97,26 @@ fn the_table_row_by_row() {
             ("unresolved", Some(R::CancellationUnconfirmed), Some(P::DeadlinePassed)),
         ),
         (
+            "completed, and nobody can look for strays any more",
+            Facts { report: completed.clone(), lost: Some(Loss::Swept), ..protocol() },
+            ("completed", None, Some(P::EndReport)),
+        ),
+        (
+            "completed, and no time is left to look for strays",
+            Facts { report: completed.clone(), cancel: cancel(true, true), ..protocol() },
+            ("completed", None, Some(P::EndReport)),
+        ),
+        (
+            "interrupted, and nobody can look for strays any more",
+            Facts { report: interrupted.clone(), cancel: cancel(true, false), lost: Some(Loss::Swept), ..protocol() },
+            ("unresolved", Some(R::ObservationLost), Some(P::SweptTwice)),
+        ),
+        (
+            "interrupted, and no time is left to look for strays",
+            Facts { report: interrupted.clone(), cancel: cancel(true, true), ..protocol() },
+            ("unresolved", Some(R::CancellationUnconfirmed), Some(P::DeadlinePassed)),
+        ),
+        (
             "interrupted, and then the tree was stopped",
             Facts {
                 report: interrupted,
@@ -144,6 +164,11 @@ fn the_table_row_by_row() {
             ("completed", None, Some(P::ExitReport)),
         ),
         ("exit status 3", over(EXIT_STATUS, CODE_3), ("failed", None, Some(P::ExitReport))),
+        (
+            "killed, where the exit status is the report",
+            over(EXIT_STATUS, KILLED),
+            ("failed", None, Some(P::TreeEmpty)),
+        ),
         ("exit status 3, tree not empty", Facts { emptied: false, ..over(EXIT_STATUS, CODE_3) }, ("wait", None, None)),
         (
             "exit status 3, output unread",
@@ -154,6 +179,16 @@ fn the_table_row_by_row() {
             "lost",
             Facts { lost: Some(Loss::Swept), ..protocol() },
             ("unresolved", Some(R::ObservationLost), Some(P::SweptTwice)),
+        ),
+        (
+            "lost in a cancel",
+            Facts { lost: Some(Loss::Swept), cancel: cancel(true, false), ..protocol() },
+            ("unresolved", Some(R::ObservationLost), Some(P::SweptTwice)),
+        ),
+        (
+            "leaked without a cancel",
+            Facts { lost: Some(Loss::Leaked), ..protocol() },
+            ("unresolved", Some(R::ObservationLost), Some(P::ObservationLost)),
         ),
         (
             "leaked in a cancel",
