@@ -164,6 +164,23 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_is_started_again_has_its_old_place_unless_it_was_temporary() {
+        for (restart, expected) in [
+            (RestartType::Permanent, ["c", "b", "a"]),
+            (RestartType::Transient, ["c", "b", "a"]),
+            (RestartType::Temporary, ["b", "c", "a"]),
+        ] {
+            let mut supervisor = supervisor(Strategy::OneForOne, restart);
+            let spec = supervisor.running().nth(1).cloned().expect("b");
+            assert_eq!(supervisor.exited(&"b", ExitReason::Shutdown, Millis(0)), Decision::Forget);
+            assert_eq!(supervisor.running().count(), 2);
+            supervisor.started(spec);
+            let order: Vec<_> = supervisor.shutdown_order().iter().map(|spec| spec.key).collect();
+            assert_eq!(order, expected, "{restart:?}");
+        }
+    }
+
+    #[test]
     fn shutdown_is_in_reverse_start_order() {
         let order: Vec<_> =
             supervisor(Strategy::RestForOne, RestartType::Permanent).shutdown_order().iter().map(|s| s.key).collect();

@@ -74,3 +74,72 @@ impl Output {
         self.answer().map(|message| TaskOutput::Text { text: message.text.clone(), complete })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(id: &str) -> MessageId {
+        id.parse().expect("an id")
+    }
+
+    fn delta(message: &str, text: &str) -> Fact {
+        Fact::MessageDelta { message: id(message), role: MessageRole::Unknown, text: text.into() }
+    }
+
+    fn whole(message: &str, role: MessageRole, text: &str) -> Fact {
+        Fact::MessageCompleted { message: id(message), role, text: text.into() }
+    }
+
+    fn product(facts: &[Fact]) -> Option<TaskOutput> {
+        let mut output = Output::default();
+        facts.iter().for_each(|fact| output.take(fact));
+        output.product(true)
+    }
+
+    fn text(text: &str) -> Option<TaskOutput> {
+        Some(TaskOutput::Text { text: text.into(), complete: true })
+    }
+
+    #[test]
+    fn nothing_differs_from_empty_text() {
+        assert_eq!(product(&[Fact::Began]), None);
+        assert_eq!(product(&[delta("a", "")]), text(""));
+    }
+
+    #[test]
+    fn fragments_make_a_message_and_its_whole_text_replaces_them() {
+        assert_eq!(product(&[delta("a", "so "), delta("b", "other"), delta("a", "far")]), text("other"));
+        assert_eq!(product(&[delta("a", "so "), delta("a", "far")]), text("so far"));
+        assert_eq!(product(&[delta("a", "so "), whole("a", MessageRole::Unknown, "so good")]), text("so good"));
+    }
+
+    #[test]
+    fn the_last_message_marked_as_the_answer_is_it() {
+        use MessageRole::{Answer, Commentary, Unknown};
+        let facts = [whole("a", Answer, "1"), whole("b", Answer, "2"), whole("c", Unknown, "3"), delta("d", "4")];
+        assert_eq!(product(&facts), text("2"));
+        assert_eq!(product(&[delta("a", "1"), whole("b", Commentary, "2")]), text("1"));
+        assert_eq!(product(&[delta("a", "1"), whole("a", Answer, "2"), delta("b", "3")]), text("2"));
+        assert_eq!(product(&[whole("a", Commentary, "1")]), None);
+    }
+
+    #[test]
+    fn what_exceeds_the_bound_is_left_out_and_said() {
+        let most = "x".repeat(MOST_BYTES - 1);
+        let kept = |facts: &[Fact]| match product(facts) {
+            Some(TaskOutput::Text { text, complete }) => (text.len(), complete),
+            None => (0, true),
+        };
+        assert_eq!(kept(&[delta("a", &most), delta("a", "y")]), (MOST_BYTES, true));
+        assert_eq!(kept(&[delta("a", &most), delta("a", "yy")]), (MOST_BYTES - 1, false));
+        assert_eq!(kept(&[delta("a", "y"), delta("a", &most), delta("a", "y")]), (MOST_BYTES, false));
+    }
+
+    #[test]
+    fn an_output_is_complete_only_with_its_task() {
+        let mut output = Output::default();
+        output.take(&delta("a", "half"));
+        assert_eq!(output.product(false), Some(TaskOutput::Text { text: "half".into(), complete: false }));
+    }
+}

@@ -5,6 +5,9 @@ use crate::adapter::EndReport;
 use crate::contract::{ApprovalDecision, InteractionKind, MessageRole, StopReason};
 use crate::machines::settlement::EmptyOutput;
 
+mod steps;
+mod strays;
+
 const POLICIES: [TaskPolicy; 4] = [
     policy(ReportMode::Protocol, InterruptMode::Native, StrayPolicy::End),
     policy(ReportMode::Protocol, InterruptMode::Native, StrayPolicy::Keep),
