@@ -165,19 +165,28 @@ mod tests {
 
     #[test]
     fn a_child_that_is_started_again_has_its_old_place_unless_it_was_temporary() {
-        for (restart, expected) in [
-            (RestartType::Permanent, ["c", "b", "a"]),
-            (RestartType::Transient, ["c", "b", "a"]),
-            (RestartType::Temporary, ["b", "c", "a"]),
+        for (restart, reason, expected) in [
+            (RestartType::Permanent, ExitReason::Shutdown, ["c", "b", "a"]),
+            (RestartType::Permanent, ExitReason::Error, ["c", "b", "a"]),
+            (RestartType::Transient, ExitReason::Normal, ["c", "b", "a"]),
+            (RestartType::Transient, ExitReason::Error, ["c", "b", "a"]),
+            (RestartType::Temporary, ExitReason::Error, ["b", "c", "a"]),
         ] {
             let mut supervisor = supervisor(Strategy::OneForOne, restart);
             let spec = supervisor.running().nth(1).cloned().expect("b");
-            assert_eq!(supervisor.exited(&"b", ExitReason::Shutdown, Millis(0)), Decision::Forget);
+            supervisor.exited(&"b", reason, Millis(0));
             assert_eq!(supervisor.running().count(), 2);
             supervisor.started(spec);
             let order: Vec<_> = supervisor.shutdown_order().iter().map(|spec| spec.key).collect();
-            assert_eq!(order, expected, "{restart:?}");
+            assert_eq!(order, expected, "{restart:?} child, {reason:?}");
         }
+    }
+
+    #[test]
+    fn a_temporary_sibling_that_is_not_stopped_stays() {
+        let mut supervisor = supervisor(Strategy::OneForOne, RestartType::Temporary);
+        supervisor.exited(&"a", ExitReason::Error, Millis(0));
+        assert_eq!(supervisor.running().map(|spec| spec.key).collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]
