@@ -31,24 +31,32 @@ struct Message {
 
 impl Output {
     pub(super) fn take(&mut self, fact: &Fact) {
-        let size = match fact {
-            Fact::MessageDelta { text, .. } | Fact::MessageCompleted { text, .. } => text.len(),
+        self.take_within(MOST_BYTES, fact);
+    }
+
+    fn take_within(&mut self, most: usize, fact: &Fact) {
+        let (message, role, text, replaced) = match fact {
+            Fact::MessageDelta { message, role, text } => (message, *role, text, 0),
+            Fact::MessageCompleted { message, role, text } => (message, *role, text, self.kept(message)),
             _ => return,
         };
-        if self.bytes + size > MOST_BYTES {
+        let bytes = self.bytes - replaced + text.len();
+        if bytes > most {
             self.extent = Extent::Cut;
             return;
         }
-        self.bytes += size;
-        match fact {
-            Fact::MessageDelta { message, role, text } => self.message(message, *role).text.push_str(text),
-            Fact::MessageCompleted { message, role, text } => {
-                let entry = self.message(message, *role);
-                entry.text.clone_from(text);
-                entry.role = *role;
-            }
-            _ => {}
+        self.bytes = bytes;
+        let entry = self.message(message, role);
+        if matches!(fact, Fact::MessageCompleted { .. }) {
+            entry.text.clear();
+            entry.role = role;
         }
+        entry.text.push_str(text);
+    }
+
+    /// How much of this message is kept by now.
+    fn kept(&self, id: &MessageId) -> usize {
+        self.messages.iter().find(|message| message.id == *id).map_or(0, |message| message.text.len())
     }
 
     fn message(&mut self, id: &MessageId, role: MessageRole) -> &mut Message {
@@ -124,16 +132,26 @@ mod tests {
         assert_eq!(product(&[whole("a", Commentary, "1")]), None);
     }
 
+    /// What is kept of the answer within eight bytes, and whether that is all.
+    fn kept(facts: &[Fact]) -> (String, bool) {
+        let mut output = Output::default();
+        facts.iter().for_each(|fact| output.take_within(8, fact));
+        let TaskOutput::Text { text, complete } = output.product(true).expect("an answer");
+        (text, complete)
+    }
+
     #[test]
     fn what_exceeds_the_bound_is_left_out_and_said() {
-        let most = "x".repeat(MOST_BYTES - 1);
-        let kept = |facts: &[Fact]| match product(facts) {
-            Some(TaskOutput::Text { text, complete }) => (text.len(), complete),
-            None => (0, true),
-        };
-        assert_eq!(kept(&[delta("a", &most), delta("a", "y")]), (MOST_BYTES, true));
-        assert_eq!(kept(&[delta("a", &most), delta("a", "yy")]), (MOST_BYTES - 1, false));
-        assert_eq!(kept(&[delta("a", "y"), delta("a", &most), delta("a", "y")]), (MOST_BYTES, false));
+        assert_eq!(kept(&[delta("a", "1234567"), delta("a", "8")]), ("12345678".into(), true));
+        assert_eq!(kept(&[delta("a", "1234567"), delta("a", "89")]), ("1234567".into(), false));
+        assert_eq!(kept(&[delta("b", "1"), delta("a", "2345678"), delta("a", "9")]), ("2345678".into(), false));
+    }
+
+    #[test]
+    fn a_text_that_replaces_its_fragments_counts_once() {
+        let facts = [delta("b", "1"), delta("a", "234"), whole("a", MessageRole::Unknown, "23456"), delta("a", "78")];
+        assert_eq!(kept(&facts), ("2345678".into(), true));
+        assert_eq!(kept(&[&facts[..], &[delta("a", "9")]].concat()), ("2345678".into(), false));
     }
 
     #[test]
