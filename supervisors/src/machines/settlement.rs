@@ -144,7 +144,7 @@ pub fn judge(facts: &Facts) -> Judgement {
 
 fn by_report(facts: &Facts) -> Option<Judgement> {
     let report = facts.report.as_ref()?;
-    if facts.open_work > 0 && !facts.is_over() && facts.lost.is_none() {
+    if facts.open_work > 0 && !facts.is_over() {
         return None;
     }
     if let EndReport::Unknown { status } = report {

@@ -56,6 +56,16 @@ fn the_table_row_by_row() {
             ("wait", None, None),
         ),
         (
+            "a report with open work, and then nothing more can be observed",
+            Facts { report: completed.clone(), open_work: 1, lost: Some(Loss::Leaked), ..protocol() },
+            ("unresolved", Some(R::ObservationLost), Some(P::ObservationLost)),
+        ),
+        (
+            "a report with open work, and then the end of all of it",
+            Facts { report: completed.clone(), open_work: 1, ..over(ReportMode::Protocol, KILLED) },
+            ("completed", None, Some(P::EndReport)),
+        ),
+        (
             "completed",
             Facts { report: completed.clone(), strays: Strays::None, ..protocol() },
             ("completed", None, Some(P::EndReport)),
