@@ -3,7 +3,7 @@
 use crate::adapter::InterruptMode;
 use crate::contract::{CancelCause, ClearReason, Proof, Verdict};
 
-use crate::machines::interaction::{Input, State};
+use crate::machines::interaction::Input;
 
 use super::{CancelFacts, Effect, Millis, Record, StopMode, Task, Timer};
 
@@ -64,13 +64,20 @@ impl Task {
         effects.push(Effect::SetTimer(Timer::CancelBudget, now + self.policy.cancel_budget));
     }
 
+    /// Each answer has its own deadline; the timer is that of the first.
+    pub(super) fn wait_for_answers(&self, effects: &mut Vec<Effect>) {
+        if let Some((_, until)) = self.answers.first() {
+            effects.push(Effect::SetTimer(Timer::Answer, *until));
+        }
+    }
+
     /// Whether these answers were taken is not known, and never asked again.
-    fn lose_answers(&mut self, effects: &mut Vec<Effect>) {
-        let in_flight = |(_, state): &&(_, State)| matches!(state, State::InFlight(_));
-        let ids: Vec<_> = self.interactions.iter().filter(in_flight).map(|(request, _)| request.id.clone()).collect();
-        for id in ids {
+    fn lose_answers(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        let due: Vec<_> = self.answers.extract_if(.., |(_, until)| *until <= now).collect();
+        for (id, _) in due {
             self.interact(&id, Input::AcceptanceLost, effects);
         }
+        self.wait_for_answers(effects);
     }
 
     pub(super) fn timer(&mut self, timer: Timer, now: Millis, effects: &mut Vec<Effect>) {
@@ -85,7 +92,7 @@ impl Task {
                     self.force(StopMode::Ladder, now, effects);
                 }
             }
-            Timer::Answer => self.lose_answers(effects),
+            Timer::Answer => self.lose_answers(now, effects),
             Timer::CancelBudget => {
                 if let Some(cancel) = &mut self.facts.cancel {
                     cancel.expired = true;

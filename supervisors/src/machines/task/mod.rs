@@ -196,6 +196,8 @@ pub struct Task {
     state: TaskState,
     facts: Facts,
     interactions: Vec<(InteractionRequest, interaction::State)>,
+    /// Until when each answer has to be taken, in the order they were given.
+    answers: Vec<(InteractionId, Millis)>,
     output: Output,
     usage: AgentUsage,
     session_usage: Option<AgentUsage>,
@@ -215,6 +217,7 @@ impl Task {
             state: TaskState::Accepted,
             facts: Facts::new(policy.mode),
             interactions: Vec::new(),
+            answers: Vec::new(),
             output: Output::default(),
             usage: AgentUsage::UNKNOWN,
             session_usage: None,
@@ -350,13 +353,15 @@ impl Task {
     }
 
     fn respond(&mut self, id: &InteractionId, response: InteractionResponse, now: Millis, effects: &mut Vec<Effect>) {
-        let fits = self.interactions.iter().any(|(request, _)| request.id == *id && request.accepts(&response));
-        if fits {
-            effects.push(Effect::SetTimer(Timer::Answer, now + ANSWER_PATIENCE));
-            self.interact(id, interaction::Input::Respond(response), effects);
-        } else {
-            effects.push(Effect::Replied(id.clone(), Reply::Refused));
+        let fits = |(request, state): &(InteractionRequest, interaction::State)| {
+            request.id == *id && *state == interaction::State::Open && request.accepts(&response)
+        };
+        if !self.interactions.iter().any(fits) {
+            return effects.push(Effect::Replied(id.clone(), Reply::Refused));
         }
+        self.answers.push((id.clone(), now + ANSWER_PATIENCE));
+        self.wait_for_answers(effects);
+        self.interact(id, interaction::Input::Respond(response), effects);
     }
 
     fn interact(&mut self, id: &InteractionId, input: interaction::Input, effects: &mut Vec<Effect>) {

@@ -207,17 +207,38 @@ fn usage_replaces_what_was_said_before_and_silence_about_the_session_replaces_no
 }
 
 #[test]
-fn an_answer_is_waited_for_and_then_lost_and_never_given_again() {
+fn an_answer_that_is_not_taken_in_time_is_lost_and_never_given_again() {
     let mut task = submitted(POLICIES[0]);
-    assert_eq!(replies(&told(&mut task, [allow("a")])), [Reply::Refused]);
+    assert_eq!(told(&mut task, [allow("a")]), [Effect::Replied("a".parse().expect("id"), Reply::Refused)]);
     told(&mut task, [Input::Fact(ask("a")), Input::Fact(ask("b"))]);
     assert_eq!(timers(&told(&mut task, [allow("a")])), [(Timer::Answer, 31_000)]);
-    let effects = told(&mut task, [Input::Timer(Timer::Answer)]);
+    assert_eq!(replies(&task.step(Input::Timer(Timer::Answer), Millis(30_999))), []);
+    let effects = task.step(Input::Timer(Timer::Answer), Millis(31_000));
     assert_eq!(replies(&effects), [Reply::Unconfirmed]);
     let lost = Resolution::Cleared(ClearReason::ResponseUnconfirmed);
     assert!(effects.contains(&Effect::Record(Record::Resolved("a".parse().expect("id"), lost))), "{effects:?}");
     assert_eq!(task.state(), TaskState::AwaitingResponse, "b is still open");
     assert_eq!(replies(&told(&mut task, [allow("a")])), [Reply::Refused]);
+}
+
+#[test]
+fn nothing_postpones_the_deadline_of_an_answer() {
+    let mut task = submitted(POLICIES[0]);
+    told(&mut task, [Input::Fact(ask("a")), Input::Fact(ask("b")), allow("a")]);
+    assert_eq!(timers(&task.step(allow("a"), Millis(20_000))), [], "refused");
+    assert_eq!(timers(&task.step(allow("b"), Millis(20_000))), [(Timer::Answer, 31_000)]);
+    let effects = task.step(Input::Timer(Timer::Answer), Millis(31_000));
+    assert_eq!((replies(&effects), timers(&effects)), (vec![Reply::Unconfirmed], vec![(Timer::Answer, 50_000)]));
+    let effects = task.step(Input::Timer(Timer::Answer), Millis(50_000));
+    assert_eq!((replies(&effects), timers(&effects)), (vec![Reply::Unconfirmed], vec![]));
+}
+
+#[test]
+fn an_answer_that_was_taken_is_not_lost_later() {
+    let mut task = submitted(POLICIES[0]);
+    let taken = Input::Fact(Fact::AnswerConfirmed("a".parse().expect("id")));
+    assert_eq!(replies(&told(&mut task, [Input::Fact(ask("a")), allow("a"), taken])), [Reply::Accepted]);
+    assert_eq!(task.step(Input::Timer(Timer::Answer), Millis(31_000)), []);
 }
 
 #[test]
