@@ -191,6 +191,16 @@ fn the_table_row_by_row() {
             ("unresolved", Some(R::ObservationLost), Some(P::SweptTwice)),
         ),
         (
+            "booted anew",
+            Facts { lost: Some(Loss::Rebooted), ..protocol() },
+            ("unresolved", Some(R::ObservationLost), Some(P::ObservationLost)),
+        ),
+        (
+            "a snapshot that cannot be read",
+            Facts { lost: Some(Loss::Snapshot), cancel: cancel(true, false), ..protocol() },
+            ("unresolved", Some(R::ObservationLost), Some(P::ObservationLost)),
+        ),
+        (
             "lost in a cancel",
             Facts { lost: Some(Loss::Swept), cancel: cancel(true, false), ..protocol() },
             ("unresolved", Some(R::ObservationLost), Some(P::SweptTwice)),

@@ -139,6 +139,33 @@ fn a_cancel_interrupts_first_and_each_of_its_steps_has_its_deadline() {
 }
 
 #[test]
+fn a_cancel_clears_what_waits_for_an_answer_before_it_interrupts() {
+    let mut task = submitted(POLICIES[0]);
+    told(&mut task, [Input::Fact(ask("a")), Input::Fact(ask("b")), allow("b")]);
+    let effects = told(&mut task, [cancel()]);
+    let cleared = |id: &str| {
+        let resolution = Resolution::Cleared(ClearReason::CancellationRequested);
+        Effect::Record(Record::Resolved(id.parse().expect("id"), resolution))
+    };
+    let place = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it follows");
+    assert!(place(&cleared("a")) < place(&Effect::Interrupt) && place(&cleared("b")) < place(&Effect::Interrupt));
+    assert_eq!((replies(&effects), task.state()), (vec![Reply::Unconfirmed], TaskState::Running));
+    assert!(told(&mut task, [Input::Fact(ask("c"))]).contains(&cleared("c")), "asked too late");
+}
+
+#[test]
+fn a_verdict_clears_what_is_open_and_forgets_every_timer() {
+    let mut task = submitted(POLICIES[0]);
+    told(&mut task, [Input::Fact(ask("a")), completed()]);
+    let effects = told(&mut task, [Input::Strays(vec![])]);
+    let cleared = Record::Resolved("a".parse().expect("id"), Resolution::Cleared(ClearReason::TaskEnded));
+    assert_eq!(effects.first(), Some(&Effect::Record(cleared)));
+    for timer in [Timer::Timeout, Timer::InterruptGrace, Timer::CancelBudget, Timer::Answer] {
+        assert!(effects.contains(&Effect::DropTimer(timer)), "{timer:?}");
+    }
+}
+
+#[test]
 fn a_report_within_the_grace_spares_the_tree() {
     let mut task = submitted(POLICIES[0]);
     let effects = told(&mut task, [cancel(), interrupted(), Input::Timer(Timer::InterruptGrace)]);
@@ -146,13 +173,15 @@ fn a_report_within_the_grace_spares_the_tree() {
 }
 
 #[test]
-fn an_exit_seen_before_the_cancel_is_not_its_doing() {
-    let mut task = submitted(POLICIES[0]);
-    let outcome = verdict(&told(&mut task, [Input::Exited(KILLED), cancel(), Input::Emptied, Input::OutputEnded]));
-    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::TreeEmpty));
-    let mut task = submitted(POLICIES[0]);
-    let outcome = verdict(&told(&mut task, [cancel(), Input::Exited(KILLED), Input::Emptied, Input::OutputEnded]));
-    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("cancelled", Proof::TreeEmpty));
+fn an_exit_is_the_doing_of_the_cancel_before_it_and_of_no_later_one() {
+    for policy in POLICIES {
+        let course = [cancel(), Input::Exited(KILLED), Input::Emptied, Input::OutputEnded];
+        let outcome = verdict(&told(&mut submitted(policy), course));
+        assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("cancelled", Proof::TreeEmpty), "{policy:?}");
+        let course = [Input::Exited(KILLED), cancel(), Input::Emptied, Input::OutputEnded];
+        let outcome = verdict(&told(&mut submitted(policy), course));
+        assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::TreeEmpty), "{policy:?}");
+    }
 }
 
 #[test]
@@ -167,6 +196,19 @@ fn the_evidence_names_everything_that_was_observed() {
         ..Evidence::of(Proof::TreeEmpty)
     };
     assert_eq!(evidence, expected);
+}
+
+#[test]
+fn one_byte_of_output_tells_a_success_from_a_silent_exit_also_after_a_restart() {
+    let end = || [Input::Exited(ExitFact::Code { code: 0 }), Input::Emptied, Input::OutputEnded];
+    let silent = verdict(&told(&mut submitted(BY_EXIT), end()));
+    assert_eq!((silent.verdict.word(), silent.evidence.proof), ("unresolved", Proof::Partial));
+    let mut task = submitted(BY_EXIT);
+    told(&mut task, [Input::OutputSeen]);
+    assert_eq!(verdict(&told(&mut task, end())).evidence.proof, Proof::ExitReport);
+    let row = TaskRow { state: TaskState::Running, ..row() };
+    let mut restored = accepted(BY_EXIT).restored(&row, [delta("x")]);
+    assert_eq!(verdict(&told(&mut restored, end())).evidence.proof, Proof::ExitReport);
 }
 
 #[test]
