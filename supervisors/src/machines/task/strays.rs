@@ -25,8 +25,8 @@ pub(super) enum Hunt {
     Resting,
     /// The keeper was asked.
     Listing,
-    /// These are being ended.
-    Ending(Vec<Stray>),
+    /// These are being ended, and some would not.
+    Ending { left: Vec<Stray>, alive: Vec<i32> },
 }
 
 impl Task {
@@ -53,22 +53,25 @@ impl Task {
         } else {
             self.rounds += 1;
             effects.extend(found.iter().cloned().map(Effect::EndStray));
-            self.hunt = Hunt::Ending(found);
+            self.hunt = Hunt::Ending { left: found, alive: Vec::new() };
         }
     }
 
     pub(super) fn stray_ended(&mut self, stray: Stray, end: StrayEnd, effects: &mut Vec<Effect>) {
-        let Hunt::Ending(left) = &mut self.hunt else { return };
-        left.retain(|other| *other != stray);
-        let done = left.is_empty();
-        let pid = stray.pid;
-        effects.push(Effect::Record(Record::Stray(stray, end)));
+        let Hunt::Ending { left, alive } = &mut self.hunt else { return };
+        let Some(index) = left.iter().position(|other| *other == stray) else { return };
+        left.remove(index);
         if end == StrayEnd::Alive {
-            self.hunt = Hunt::Resting;
-            self.facts.strays = Strays::Stubborn(vec![pid]);
-        } else if done {
-            // Looked for again: the ended ones may have left others.
-            self.hunt = Hunt::Resting;
+            alive.push(stray.pid);
         }
+        effects.push(Effect::Record(Record::Stray(stray, end)));
+        if !left.is_empty() {
+            return;
+        }
+        if !alive.is_empty() {
+            self.facts.strays = Strays::Stubborn(std::mem::take(alive));
+        }
+        // Looked for again where all ended: they may have left others.
+        self.hunt = Hunt::Resting;
     }
 }

@@ -54,6 +54,16 @@ fn one_that_will_not_end_is_named_by_a_finished_task_and_stops_the_tree_of_an_in
 }
 
 #[test]
+fn each_that_will_not_end_is_named() {
+    let mut task = submitted(END);
+    told(&mut task, [completed(), found(&[7, 8, 9])]);
+    let alive = |pid| Input::StrayEnded(stray(pid), StrayEnd::Alive);
+    let recorded = Effect::Record(Record::Stray(stray(7), StrayEnd::Alive));
+    assert_eq!(told(&mut task, [alive(7), alive(7), gone(6)]), [recorded], "8 and 9 are still being ended");
+    assert_eq!(verdict(&told(&mut task, [gone(8), alive(9)])).evidence.left_running, [7, 9]);
+}
+
+#[test]
 fn they_are_hunted_four_times_and_then_stubborn() {
     let mut task = submitted(END);
     told(&mut task, [completed()]);
@@ -65,11 +75,25 @@ fn they_are_hunted_four_times_and_then_stubborn() {
 }
 
 #[test]
+fn given_up_on_in_an_interrupted_task_they_cost_the_tree_and_no_later_list_saves_it() {
+    let mut task = submitted(END);
+    told(&mut task, [cancel(), interrupted()]);
+    for _ in 0..4 {
+        told(&mut task, [found(&[7]), gone(7)]);
+    }
+    assert!(told(&mut task, [found(&[7])]).contains(&Effect::StopTree(StopMode::Ladder)));
+    assert_eq!(told(&mut task, [found(&[])]), vec![]);
+}
+
+#[test]
 fn an_answer_that_nobody_asked_for_is_ignored() {
     let mut task = submitted(END);
     assert_eq!(told(&mut task, [found(&[7]), gone(7)]), vec![]);
     told(&mut task, [completed(), found(&[7])]);
     assert_eq!(told(&mut task, [found(&[])]), vec![]);
+    let mut task = submitted(END);
+    told(&mut task, [cancel(), interrupted(), found(&[7]), Input::StrayEnded(stray(7), StrayEnd::Alive)]);
+    assert_eq!(told(&mut task, [found(&[]), gone(7)]), vec![], "it was given up");
 }
 
 #[test]
