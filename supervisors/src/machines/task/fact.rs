@@ -5,7 +5,7 @@ use crate::contract::ClearReason;
 use crate::ledger::TaskState;
 use crate::machines::interaction;
 
-use super::{Effect, Record, Strays, Task};
+use super::{Effect, Record, Task};
 
 impl Task {
     pub(super) fn take(&mut self, fact: Fact, effects: &mut Vec<Effect>) {
@@ -47,7 +47,6 @@ impl Task {
     fn ended(&mut self, report: crate::adapter::EndReport) {
         if self.facts.report.is_none() {
             self.facts.report = Some(report);
-            self.facts.strays = Strays::Unknown;
         }
     }
 

@@ -107,6 +107,15 @@ fn an_agent_that_refuses_a_task_has_not_begun_it() {
 }
 
 #[test]
+fn what_the_agent_shows_is_recorded_as_it_is_and_shows_that_it_began() {
+    let mut task = submitted(POLICIES[0]);
+    let running = Effect::Record(Record::State(TaskState::Running));
+    let shown = |text| Effect::Record(Record::Fact(delta(text)));
+    assert_eq!(told(&mut task, [Input::Fact(delta("a"))]), [running, shown("a")]);
+    assert_eq!(told(&mut task, [Input::Fact(delta("b"))]), [shown("b")]);
+}
+
+#[test]
 fn the_time_limit_runs_once_from_the_admission_and_cancels_once() {
     let mut task = accepted(POLICIES[0]);
     assert_eq!(timers(&told(&mut task, [Input::Admitted, Input::Admitted, Input::Resumed])), [(Timer::Timeout, 6000)]);
