@@ -302,6 +302,18 @@ fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_request_is_told_and_waited_for_until_it_is_answered() {
+    let mut task = submitted(POLICIES[0]);
+    let opened = told(&mut task, [Input::Fact(ask("a"))]);
+    let state = |state| Effect::Record(Record::State(state));
+    assert!(matches!(&opened[0], Effect::Record(Record::Opened(request)) if request.id.as_str() == "a"), "{opened:?}");
+    assert_eq!(opened[1..], [state(TaskState::AwaitingResponse)]);
+    let answered = told(&mut task, [allow("a"), Input::Fact(Fact::AnswerConfirmed("a".parse().expect("id")))]);
+    assert!(matches!(answered[1], Effect::Answer(..)), "{answered:?}");
+    assert!(answered.contains(&state(TaskState::Running)), "{answered:?}");
+}
+
+#[test]
 fn a_request_is_known_by_its_id_after_it_closed_and_opens_once() {
     let (a, b): (InteractionId, InteractionId) = ("a".parse().expect("id"), "b".parse().expect("id"));
     let mut task = submitted(POLICIES[0]);
