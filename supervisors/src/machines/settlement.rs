@@ -156,10 +156,9 @@ fn by_report(facts: &Facts) -> Option<Judgement> {
     match (report, strays) {
         (_, Strays::Unknown) if facts.lost.is_none() && !facts.is_expired() => Some(Judgement::LookForStrays),
         (EndReport::Interrupted, Strays::None) => Some(cancelled(facts, Proof::EndReport)),
-        (EndReport::Interrupted, Strays::Stubborn(_)) => {
+        (EndReport::Interrupted, Strays::Left(_) | Strays::Stubborn(_)) => {
             by_loss(facts).or_else(|| by_deadline(facts)).or(Some(Judgement::StopTree))
         }
-        (EndReport::Interrupted, Strays::Left(_)) => Some(cancelled(facts, Proof::EndReport)),
         (EndReport::Interrupted, Strays::Unknown) => None,
         (EndReport::Completed { stop_reason }, _) => {
             Some(Judgement::Settle(Verdict::Completed { stop_reason: *stop_reason }, Proof::EndReport))

@@ -97,6 +97,11 @@ fn the_table_row_by_row() {
             ("stop tree", None, None),
         ),
         (
+            "interrupted with strays left: there is no policy for that",
+            Facts { report: interrupted.clone(), strays: Strays::Left(vec![7]), ..protocol() },
+            ("stop tree", None, None),
+        ),
+        (
             "interrupted, stubborn strays, deadline over",
             Facts {
                 report: interrupted.clone(),
@@ -184,6 +189,11 @@ fn the_table_row_by_row() {
             "exit status 3, output unread",
             Facts { output_ended: false, ..over(EXIT_STATUS, CODE_3) },
             ("wait", None, None),
+        ),
+        (
+            "our stop, the exit, an empty tree, and the deadline before the output was read",
+            Facts { cancel: cancel(true, true), output_ended: false, ..over(EXIT_STATUS, KILLED) },
+            ("cancelled", None, Some(P::TreeEmpty)),
         ),
         (
             "lost",
@@ -292,7 +302,7 @@ fn check(facts: &Facts) {
             let unread = facts.is_expired() && facts.mode != ReportMode::Protocol && facts.exit != Some(CODE_0);
             let over = facts.is_over() || (unread && facts.exit.is_some() && facts.emptied);
             assert!(reported || (facts.was_stopped_by_us() && over), "cancelled without proof: {facts:?}");
-            let alive = matches!(facts.strays, Strays::Stubborn(_)) && !over;
+            let alive = matches!(facts.strays, Strays::Left(_) | Strays::Stubborn(_)) && !over;
             assert!(!alive, "cancelled while strays live: {facts:?}");
         }
         Verdict::Unresolved { .. } => {
