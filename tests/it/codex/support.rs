@@ -74,7 +74,9 @@ impl User {
     /// The requests that reached the model, in order; hang-ups apart.
     pub fn requests(&self) -> Vec<Value> {
         let record = std::fs::read_to_string(self.shell.path().join("record.jsonl")).unwrap_or_default();
-        let entries = record.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        // The last line may be half written.
+        let lines = record.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let entries = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         entries.filter(|entry| entry["request"].is_object()).collect()
     }
 
