@@ -211,3 +211,95 @@ fn a_request_of_unknown_kind_is_refused_at_once() {
     assert_eq!(replay.sent[0]["error"]["code"], -32601);
     assert!(matches!(&replay.facts[..], [Fact::Warning { .. }]));
 }
+
+/// A machine in its first turn, whose thread and turn are known.
+fn in_a_turn() -> Replay {
+    let setup = Setup { directory: "/".into(), model: None, approval_policy: "untrusted".into(), sandbox: "x".into() };
+    let mut replay = Replay { machine: Machine::new(setup, None), facts: Vec::new(), sent: Vec::new() };
+    replay.machine.thread = Some("th".into());
+    replay.submit();
+    replay.says(&json!({ "id": 1, "result": { "turn": { "id": "turn-1" } } }));
+    replay
+}
+
+impl Replay {
+    fn submit(&mut self) {
+        let task = "t".parse().expect("id");
+        self.tell(Told::Submit { task: &task, delegation: &delegation(ApprovalPolicy::Ask) });
+    }
+
+    fn says(&mut self, message: &Value) {
+        self.tell(Told::Frame(Frame::Line(&message.to_string())));
+    }
+}
+
+fn completed(turn: &str, status: &str) -> Value {
+    json!({ "method": "turn/completed", "params": { "turn": { "id": turn, "status": status } } })
+}
+
+fn error(turn: &str) -> Value {
+    let error = json!({ "message": "overheated", "codexErrorInfo": "badRequest" });
+    json!({ "method": "error", "params": { "turnId": turn, "willRetry": false, "error": error } })
+}
+
+fn finished() -> EndReport {
+    EndReport::Completed { stop_reason: ostler_supervisors::contract::StopReason::Finished }
+}
+
+fn overheated() -> EndReport {
+    EndReport::Failed { kind: FailureKind::Provider, message: "overheated".into() }
+}
+
+#[test]
+fn case_b7_an_interrupt_is_a_message_and_the_runtime_takes_the_next_task() {
+    assert_eq!(Codex::default().interrupt(), InterruptMode::Native);
+    let mut replay = in_a_turn();
+    let mut answer = Answer::default();
+    replay.machine.tell(Told::Interrupt, &mut answer);
+    assert!(answer.messages.iter().all(|message| message.then == ostler_supervisors::ledger::OutboxThen::Continue));
+    replay.says(&completed("turn-1", "interrupted"));
+    assert_eq!(replay.ends(), [&EndReport::Interrupted]);
+    assert!(replay.machine.is_ready());
+    replay.submit();
+    assert_eq!(replay.sent.last().map(|sent| &sent["method"]), Some(&"turn/start".into()));
+}
+
+#[test]
+fn case_b8_completed_after_an_interrupt_is_completed() {
+    let mut replay = in_a_turn();
+    replay.tell(Told::Interrupt);
+    replay.says(&completed("turn-1", "completed"));
+    replay.says(&completed("turn-1", "interrupted"));
+    assert_eq!(replay.ends(), [&finished()]);
+}
+
+#[test]
+fn case_b8_an_error_just_before_interrupted_is_the_end() {
+    let mut replay = in_a_turn();
+    replay.tell(Told::Interrupt);
+    replay.says(&error("turn-1"));
+    replay.says(&completed("turn-1", "interrupted"));
+    assert_eq!(replay.ends(), [&overheated()]);
+}
+
+#[test]
+fn case_b8_an_error_just_after_interrupted_changes_nothing() {
+    let mut replay = in_a_turn();
+    replay.tell(Told::Interrupt);
+    replay.says(&completed("turn-1", "interrupted"));
+    replay.says(&error("turn-1"));
+    assert_eq!(replay.ends(), [&EndReport::Interrupted]);
+}
+
+#[test]
+fn case_b9_of_two_stop_reasons_for_one_turn_the_first_is_the_end() {
+    let all = [("completed", finished()), ("interrupted", EndReport::Interrupted)];
+    for (first, end) in &all {
+        for (second, _) in &all {
+            let mut replay = in_a_turn();
+            replay.says(&completed("turn-1", first));
+            replay.says(&completed("turn-1", second));
+            assert_eq!(replay.ends(), [end], "{first}, then {second}");
+        }
+    }
+}

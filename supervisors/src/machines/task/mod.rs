@@ -462,4 +462,6 @@ fn late(input: Input, effects: &mut Vec<Effect>) {
 }
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod tests;
