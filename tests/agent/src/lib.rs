@@ -7,6 +7,7 @@
 //! ```text
 //! ostler-agent lines [--json] [--prompt-on-stdin] [PROMPT]   one task, then exit
 //! ostler-agent acp                                           an ACP agent on stdin and stdout
+//! ostler-agent app-server                                    an app-server, as Codex has it
 //! ostler-agent child KIND [ARGUMENT]                         plays a child (see below)
 //! ```
 //!
@@ -47,6 +48,7 @@
 //! sessions are kept, so that they can be loaded again.
 
 mod acp;
+mod app_server;
 mod child;
 mod lines;
 mod perform;
@@ -61,13 +63,14 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     match arguments.next().as_deref() {
         Some("lines") => lines::run(arguments.collect()),
         Some("acp") => acp::run(),
+        Some("app-server") => app_server::run(),
         Some("child") => child::play(&arguments.collect::<Vec<_>>()),
         Some("--version") => {
             println!("ostler-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("usage: ostler-agent lines|acp|child|--version");
+            eprintln!("usage: ostler-agent lines|acp|app-server|child|--version");
             ExitCode::from(2)
         }
     }

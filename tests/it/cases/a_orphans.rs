@@ -4,24 +4,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
+use super::{everywhere, population};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Done, Shell, signal};
-
-fn everywhere(case: impl Fn(&Shell)) {
-    for containment in Containment::all() {
-        let shell = Shell::with(containment, "");
-        case(&shell);
-        shell.assert_nothing_left();
-    }
-}
-
-/// Waits until so many processes of this user live.
-fn population(shell: &Shell, at_least: usize) {
-    wait_until(Duration::from_secs(30), "the processes are there", || {
-        let alive = shell.marker.alive().len();
-        if alive >= at_least { Ok(()) } else { Err(format!("{alive} of {at_least}")) }
-    });
-}
 
 #[test]
 fn case_a2_eighty_children_are_reclaimed_at_close() {
@@ -134,6 +119,7 @@ fn case_a11_runtimes_started_through_a_shell_end_as_trees() {
         let shell = Shell::with(
             containment,
             "[harness.wrapped]\nadapter = \"oneshot\"\ncommand = [\"sh\", \"-c\", \"sleep 1000 & sleep 1000; true\"]\n\
+             environment = { MARK = \"@MARK@\" }\n\
              [harness.wrapped.deadlines]\nend_of_input = \"10ms\"\nterminate = \"100ms\"\n",
         );
         for _ in 0..10 {
@@ -204,6 +190,7 @@ fn case_a25_an_agent_that_is_never_ready_is_owned_until_it_is_gone() {
         let shell = Shell::with(
             containment,
             "[harness.mute]\nadapter = \"codex\"\ncommand = [\"sh\", \"-c\", \"sleep 1000 & sleep 1000\"]\n\
+             environment = { MARK = \"@MARK@\" }\n\
              [harness.mute.deadlines]\nready = \"500ms\"\nend_of_input = \"10ms\"\nterminate = \"100ms\"\n",
         );
         let done = shell.ostler(&["run", "--harness", "mute", "--json", "x"]);

@@ -2,6 +2,6 @@
 
 mod a_killed_daemon_does_not_disturb_a_turn;
 mod a_run_dies_at_every_effect;
-mod support;
+pub mod support;
 mod the_daemon_dies_at_every_effect;
 mod turns;

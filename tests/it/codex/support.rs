@@ -6,13 +6,14 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::shell::Shell;
+use crate::support::shell::{Containment, Shell};
 
 const RULES: &str = r#"[
   { "contains": "run it", "after_tool": false, "tool": "echo hi > out.txt && cat out.txt" },
   { "contains": "run it", "after_tool": true, "text": "the tool said {tool}" },
   { "contains": "sleep", "after_tool": false, "tool": "sleep 1000" },
   { "contains": "leave", "after_tool": false, "tool": "setsid -f sleep 1000; sleep 1000" },
+  { "contains": "beat", "after_tool": false, "tool": "(setsid sh -c 'trap \"\" TERM HUP; while :; do date +%N > background; sleep 0.02; done' &) ; while :; do date +%N > foreground; sleep 0.02; done" },
   { "contains": "slow", "text": "one two three four five six seven eight nine ten", "every_ms": 200 },
   { "contains": "overload", "status": 500 },
   { "text": "reply number {n}" }
@@ -26,7 +27,11 @@ pub struct User {
 
 impl User {
     pub fn new() -> Self {
-        let shell = Shell::new();
+        Self::with(Containment::Descent)
+    }
+
+    pub fn with(containment: Containment) -> Self {
+        let shell = Shell::with(containment, "");
         let path = |name: &str| shell.path().join(name);
         std::fs::write(path("rules.json"), RULES).expect("written");
         let mut model = Command::new(model_program())

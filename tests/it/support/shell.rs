@@ -69,10 +69,11 @@ impl Shell {
         Self::with(Containment::Descent, "")
     }
 
-    /// With this containment, and more lines of configuration.
+    /// With this containment, and more lines of configuration, in which `@MARK@` and `@LOG@` stand for this one's.
     pub fn with(containment: Containment, more: &str) -> Self {
         let root = tempfile::tempdir().expect("a folder");
         let (marker, log) = (Marker::new(), root.path().join("agent.log"));
+        let more = more.replace("@MARK@", marker.text()).replace("@LOG@", &log.display().to_string());
         let groups = if containment == Containment::Leaf { "try" } else { "never" };
         let agent = programs::agent(&["lines"]);
         let config = format!(
@@ -82,7 +83,12 @@ impl Shell {
              [harness.scripted.deadlines]\nterminate = \"200ms\"\nend_of_input = \"50ms\"\nstray = \"100ms\"\n\
              [harness.json]\nadapter = \"oneshot\"\ncommand = {json:?}\noutput = \"json_lines\"\n\
              environment = {{ MARK = {mark:?}, OSTLER_AGENT_LOG = {log:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
-             [harness.json.deadlines]\nterminate = \"200ms\"\nend_of_input = \"50ms\"\nstray = \"100ms\"\n",
+             [harness.json.deadlines]\nterminate = \"200ms\"\nend_of_input = \"50ms\"\nstray = \"100ms\"\n\
+             [harness.warm]\nadapter = \"codex\"\ncommand = {warm:?}\n\
+             environment = {{ MARK = {mark:?}, OSTLER_AGENT_LOG = {log:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
+             [harness.warm.deadlines]\ninterrupt = \"2s\"\nterminate = \"200ms\"\nend_of_input = \"50ms\"\n\
+             stray = \"100ms\"\n",
+            warm = programs::agent(&["app-server"]),
             json = programs::agent(&["lines", "--json"]),
             mark = marker.text(),
             log = log.display().to_string(),
