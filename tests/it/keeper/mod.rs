@@ -17,3 +17,4 @@ mod strangers_hinder_nobody;
 mod ten_thousand_cycles_leave_nothing;
 mod the_keeper_itself_is_killed;
 mod the_kernels_odd_answers_are_understood;
+mod what_was_gathered_is_sent;
