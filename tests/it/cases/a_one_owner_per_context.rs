@@ -17,7 +17,7 @@ const ALONE_AND_LEAVES: &str = "tool flock -n alone true && echo was alone ;; \
     tool-left trap '' TERM; flock alone sleep 1000 ;; tool while flock -n alone true; do sleep 0.01; done ;; say left";
 
 fn resume(shell: &Shell, session: &str, script: &str) -> Done {
-    shell.ostler(&["run", "--session", session, "--json", script])
+    shell.ostler(&["run", "--session", session, "--json", "--timeout", "20s", script])
 }
 
 /// Whether its tool said so: in the answer of a plain program, in the progress of one that reports tools.
