@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::{everywhere, population};
+use super::{everywhere, finish, population};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Done, Shell, signal};
 
@@ -123,7 +123,10 @@ fn case_a11_runtimes_started_through_a_shell_end_as_trees() {
              [harness.wrapped.deadlines]\nend_of_input = \"10ms\"\nterminate = \"100ms\"\n",
         );
         for _ in 0..10 {
-            let done = shell.ostler(&["run", "--harness", "wrapped", "--json", "--timeout", "100ms", "x"]);
+            let run = shell.spawn(&["run", "--harness", "wrapped", "--json", "x"]);
+            population(&shell, 3);
+            signal(&run, Signal::SIGINT);
+            let done = finish(run);
             assert_eq!(done.json()["evidence"]["proof"], "tree_empty", "{done:?}");
         }
         shell.assert_nothing_left();

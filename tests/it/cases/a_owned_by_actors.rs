@@ -84,23 +84,28 @@ fn case_a24_a_full_pool_of_wrapped_agents_ends_as_trees_and_makes_room() {
 #[test]
 fn case_a26_a_client_killed_at_any_stage_of_its_run_takes_nothing_with_it() {
     everywhere_over_a_daemon(|shell| {
-        for round in 0..25u64 {
+        for round in 0..24u64 {
+            let before = shell.received();
             let client =
                 shell.spawn(&["run", "--harness", "scripted", "spawn setsid ;; say up ;; sleep 100 ;; say end"]);
+            if round % 2 == 0 {
+                received(shell, before + 1);
+            }
             std::thread::sleep(Duration::from_millis(round * 6));
             kill(client);
         }
-        wait_until(Duration::from_secs(30), "all are settled", || {
-            let open: Vec<_> = shell.tasks().into_iter().filter(|task| task["outcome"].is_null()).collect();
-            if open.is_empty() { Ok(()) } else { Err(format!("{open:?}")) }
+        // What a killed client has sent may be heard after its end.
+        let tasks = wait_until(Duration::from_secs(30), "all are settled, and each was asked once", || {
+            let tasks = shell.tasks();
+            let open: Vec<_> = tasks.iter().filter(|task| task["outcome"].is_null()).collect();
+            let received = shell.received();
+            if open.is_empty() && received == tasks.len() { Ok(tasks) } else { Err(format!("{received}, {open:?}")) }
         });
-        let tasks = shell.tasks();
         for task in &tasks {
             assert_eq!(task["outcome"]["output"]["text"], "up\nend\n", "{task}");
             assert_whole(&shell.events(task["session"].as_str().expect("id")));
         }
-        assert!(tasks.len() > 5, "{} of 25 got as far as to be accepted", tasks.len());
-        assert_eq!(shell.received(), tasks.len(), "each once");
+        assert!(tasks.len() >= 12, "{}", tasks.len());
         shell.marker.assert_gone(Duration::from_secs(10));
     });
 }

@@ -37,7 +37,8 @@ fn case_b16_a_cancel_can_be_asked_again_and_from_elsewhere() {
         });
         let task = shell.tasks()[0]["id"].as_str().expect("id").to_owned();
         for _ in 0..3 {
-            assert_eq!(shell.ostler(&["task", "cancel", &task]).code, 0);
+            let asked = shell.ostler(&["task", "cancel", &task]);
+            assert_eq!(asked.code, 0, "{asked:?}");
         }
         let done: Done = child.wait_with_output().expect("ends").into();
         assert_eq!(done.code, 130, "{done:?}");
