@@ -110,7 +110,7 @@ impl From<SessionError> for Failure {
         let kind = match &error {
             SessionError::Context(ContextError::Busy { .. }) => Kind::SessionBusy,
             SessionError::Context(ContextError::Blocked { .. }) => Kind::SessionBlocked,
-            SessionError::Context(_) | SessionError::Foreign { .. } => Kind::InvalidState,
+            SessionError::Context(_) | SessionError::Foreign { .. } | SessionError::Awaited(_) => Kind::InvalidState,
             SessionError::Harness(HarnessError::Unknown(_)) => Kind::NotFound,
             SessionError::Harness(_) | SessionError::Full(_) | SessionError::Draining => Kind::HarnessUnavailable,
             SessionError::NotClosed(_) => Kind::Unconfirmed,

@@ -5,6 +5,7 @@ use ostler_supervisors::contract::{Position, SessionId};
 
 use super::{print_line, route};
 use crate::config::Settings;
+use crate::door::Door;
 use crate::error::Failure;
 
 #[derive(Debug, Args)]
@@ -27,18 +28,22 @@ pub(super) struct EventsVerb {
 
 pub(super) async fn events(verb: EventsVerb, settings: &Settings) -> Result<u8, Failure> {
     let route = route::session(settings, &verb.session).await?;
-    let mut events = route.door().events(&verb.session, Position(verb.from)).await?;
     let _always_json = verb.json;
+    route.ask(async |door| print(door, &verb).await).await.map(|()| 0)
+}
+
+async fn print(door: &dyn Door, verb: &EventsVerb) -> Result<(), Failure> {
+    let mut events = door.events(&verb.session, Position(verb.from)).await?;
     loop {
         let found = events.next().await?;
         for event in &found {
             if print_line(&event.to_string()).is_err() {
                 // Whoever read them has enough.
-                return route.leave().await.map(|()| 0);
+                return Ok(());
             }
         }
         if found.is_empty() && (!verb.follow || !events.changed().await) {
-            return route.leave().await.map(|()| 0);
+            return Ok(());
         }
     }
 }

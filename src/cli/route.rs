@@ -25,6 +25,13 @@ impl Route {
         }
     }
 
+    /// Asks, and leaves nothing behind, whatever the answer is.
+    pub(super) async fn ask<T>(self, asked: impl AsyncFnOnce(&dyn Door) -> Result<T, Failure>) -> Result<T, Failure> {
+        let answer = asked(self.door()).await;
+        self.leave().await?;
+        answer
+    }
+
     pub(super) fn door(&self) -> &dyn Door {
         match self {
             Self::Own(embedded) => embedded,
@@ -47,8 +54,13 @@ pub(super) async fn any(settings: &Settings) -> Result<Route, Failure> {
 pub(super) async fn session(settings: &Settings, id: &SessionId) -> Result<Route, Failure> {
     let route = any(settings).await?;
     let Route::Own(embedded) = &route else { return Ok(route) };
-    let row = embedded.system.ledger().session(id).await?;
-    let row = row.ok_or_else(|| unknown("session", id.as_str()))?;
+    let row = match embedded.system.ledger().session(id).await {
+        Ok(Some(row)) => row,
+        missing => {
+            route.leave().await?;
+            return missing.map_err(Failure::from).and(Err(unknown("session", id.as_str())));
+        }
+    };
     if row.owner == embedded.owner || !owners::living(&settings.owners()).contains(&row.owner) {
         return Ok(route);
     }
@@ -65,9 +77,9 @@ pub(super) async fn session(settings: &Settings, id: &SessionId) -> Result<Route
 pub(super) async fn task(settings: &Settings, id: &TaskId) -> Result<Route, Failure> {
     let store = any(settings).await?;
     let Route::Own(embedded) = &store else { return Ok(store) };
-    let row = embedded.system.ledger().task(id).await?;
-    let row = row.ok_or_else(|| unknown("task", id.as_str()))?;
+    let row = embedded.system.ledger().task(id).await;
     store.leave().await?;
+    let row = row?.ok_or_else(|| unknown("task", id.as_str()))?;
     session(settings, &row.session).await
 }
 

@@ -110,9 +110,7 @@ async fn show(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, 
 
 async fn close(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, Failure> {
     let route = route::session(settings, id).await?;
-    let closed = route.door().close_session(id).await;
-    route.leave().await?;
-    closed?;
+    route.ask(async |door| door.close_session(id).await).await?;
     if as_json {
         print_json(&json!({ "session": id, "state": "closed" }))?;
     } else {

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::table::{age, brief, lines};
 use super::{print_json, print_line, route};
 use crate::config::Settings;
+use crate::door::Door;
 use crate::error::{Failure, Kind};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -145,10 +146,17 @@ async fn show(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Fai
     Ok(0)
 }
 
+/// The owner may end while it is asked. A cancel can be asked for again, of whoever owns the task then.
+async fn request_cancel(settings: &Settings, id: &TaskId) -> Result<(), Failure> {
+    let ask = async |door: &dyn Door| door.cancel(id, CancelCause::Requested).await;
+    match route::task(settings, id).await?.ask(ask).await {
+        Err(failure) if failure.kind == Kind::Unconfirmed => route::task(settings, id).await?.ask(ask).await,
+        asked => asked,
+    }
+}
+
 async fn cancel(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Failure> {
-    let route = route::task(settings, id).await?;
-    route.door().cancel(id, CancelCause::Requested).await?;
-    route.leave().await?;
+    request_cancel(settings, id).await?;
     let task = find(settings, id).await?;
     if as_json {
         print_json(&json!({ "task": id, "state": state(&task), "cancel_requested": true }))?;
@@ -173,8 +181,8 @@ async fn respond(
         Decision::Cancel => ApprovalDecision::Cancel,
     };
     let route = route::task(settings, id).await?;
-    let answer = route.door().respond(id, interaction.clone(), InteractionResponse::Approval { decision }).await?;
-    route.leave().await?;
+    let response = InteractionResponse::Approval { decision };
+    let answer = route.ask(async |door| door.respond(id, interaction.clone(), response).await).await?;
     if as_json {
         print_json(&json!({ "task": id, "interaction": interaction, "answer": answer }))?;
     }
@@ -189,8 +197,7 @@ async fn respond(
 
 async fn wait(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Failure> {
     let route = route::task(settings, id).await?;
-    let task = route.door().wait(id).await?;
-    route.leave().await?;
+    let task = route.ask(async |door| door.wait(id).await).await?;
     if as_json {
         print_json(&task)?;
     } else {

@@ -15,6 +15,7 @@ use ostler_supervisors::ledger::TaskRow;
 use ostler_supervisors::machines::task::StrayPolicy;
 use ostler_supervisors::owners::{self, Owners};
 use serde_json::Value;
+use tokio::sync::RwLock;
 
 use super::{Door, Events};
 use crate::config::{ControlGroups, Settings};
@@ -23,6 +24,9 @@ use crate::ledger::{SqliteLedger, SqliteOptions};
 
 /// Bytes of lines under assembly, over all runtimes of this process.
 const FRAME_BUDGET: usize = 512 << 20;
+
+/// How long answers to other processes may take at the end.
+const ANSWERS: Duration = Duration::from_secs(2);
 
 /// How an embedded tree is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct Embedded {
     /// This process, as an owner.
     pub owner: OwnerId,
     owners: PathBuf,
+    /// Held for reading by whoever answers another process.
+    pub(super) answering: Arc<RwLock<()>>,
 }
 
 impl Embedded {
@@ -87,7 +93,8 @@ impl Embedded {
             frame_budget: FRAME_BUDGET,
             umask: umask(),
         };
-        Ok(Self { system: System::start(config).await?, owner, owners: settings.owners() })
+        let (system, owners) = (System::start(config).await?, settings.owners());
+        Ok(Self { system, owner, owners, answering: Arc::default() })
     }
 
     /// Ends everything of this process, and leaves nothing behind.
@@ -97,6 +104,10 @@ impl Embedded {
     /// [`Kind::Internal`] if the tree is down already; what runs is then left to the next owner.
     pub async fn leave(&self, cause: CancelCause) -> Result<(), Failure> {
         self.system.shutdown(cause).await?;
+        // Whoever is being answered has his answer first. Nobody is answered from a closed ledger: he is told that this
+        // process ended, and asks the store.
+        let answered = tokio::time::timeout(ANSWERS, self.answering.clone().write_owned()).await;
+        std::mem::forget(answered);
         self.system.ledger().close().await;
         owners::leave(&self.owners, &self.owner);
         Ok(())

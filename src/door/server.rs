@@ -75,6 +75,7 @@ async fn connection(stream: UnixStream, door: Embedded) {
             }
         }
         Ok(request) => {
+            let _answering = door.answering.read().await;
             let line = answer(&door, request).await;
             send(&mut write, &line).await
         }

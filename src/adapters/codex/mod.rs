@@ -105,6 +105,22 @@ struct Turn {
     baseline: Option<AgentUsage>,
 }
 
+/// A turn that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LastTurn {
+    id: String,
+    end: End,
+}
+
+/// How a turn ended, as far as two reports of it can contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum End {
+    Completed,
+    Failed,
+    Interrupted,
+    Unknown,
+}
+
 /// An approval that is open at the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OpenApproval {
@@ -119,6 +135,9 @@ struct Machine {
     resume: Option<NativeId>,
     thread: Option<String>,
     turn: Option<Turn>,
+    /// The turn before, whose end may be told again.
+    #[serde(default)]
+    last: Option<LastTurn>,
     next_id: u64,
     asked: BTreeMap<u64, Asked>,
     approvals: BTreeMap<InteractionId, OpenApproval>,
@@ -135,6 +154,7 @@ impl Machine {
             resume,
             thread: None,
             turn: None,
+            last: None,
             next_id: 1,
             asked: BTreeMap::new(),
             approvals: BTreeMap::new(),

@@ -4,7 +4,7 @@ use ostler_supervisors::adapter::{Answer, EndReport, Fact};
 use ostler_supervisors::contract::{ClearReason, FailureKind, MessageRole, StopReason, WarningKind};
 use serde_json::Value;
 
-use super::Machine;
+use super::{End, LastTurn, Machine};
 
 impl Machine {
     pub(super) fn notified(&mut self, method: &str, params: &Value, answer: &mut Answer) {
@@ -20,7 +20,9 @@ impl Machine {
             "item/commandExecution/outputDelta" if self.is_own_item(params) => self.command_output(params, answer),
             "thread/tokenUsage/updated" => self.used(&params["tokenUsage"], answer),
             "turn/completed" if self.is_own_turn(params) => self.turn_completed(&params["turn"], answer),
+            "turn/completed" => self.told_again(params["turn"]["id"].as_str(), &report_of(&params["turn"]), answer),
             "error" if self.is_own_item(params) => self.failed(params, answer),
+            "error" => self.told_again(params["turnId"].as_str(), &failure(&params["error"]), answer),
             "serverRequest/resolved" => self.resolved(&params["requestId"], answer),
             "warning" => self.warned(&params["message"], WarningKind::Other, answer),
             "configWarning" => self.warned(&params["summary"], WarningKind::Configuration, answer),
@@ -31,8 +33,8 @@ impl Machine {
         }
     }
 
-    /// Whether a notification that carries a turn is about the one under way. Before its id is known, it is: the
-    /// session gives the agent one task at a time.
+    /// Whether a notification that carries a turn is about the one under way. Before its id is known, it is, unless it is
+    /// about the one before: the session gives the agent one task at a time.
     fn is_own_turn(&self, params: &Value) -> bool {
         self.is_turn(params["turn"]["id"].as_str())
     }
@@ -42,7 +44,11 @@ impl Machine {
     }
 
     fn is_turn(&self, id: Option<&str>) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.id.is_none() || turn.id.as_deref() == id)
+        let is_last = self.last.as_ref().is_some_and(|last| Some(last.id.as_str()) == id);
+        self.turn.as_ref().is_some_and(|turn| match &turn.id {
+            Some(own) => Some(own.as_str()) == id,
+            None => !is_last,
+        })
     }
 
     fn delta(&mut self, params: &Value, role: MessageRole, answer: &mut Answer) {
@@ -53,14 +59,9 @@ impl Machine {
     }
 
     fn turn_completed(&mut self, turn: &Value, answer: &mut Answer) {
-        let report = match turn["status"].as_str() {
-            Some("completed") => EndReport::Completed { stop_reason: StopReason::Finished },
-            Some("interrupted" | "cancelled") => EndReport::Interrupted,
-            Some("failed") => failure(&turn["error"]),
-            other => EndReport::Unknown { status: other.unwrap_or("none").to_owned() },
-        };
+        let report = report_of(turn);
         let interrupted = report == EndReport::Interrupted;
-        self.ended(report, answer);
+        self.ended(turn["id"].as_str(), report, answer);
         if interrupted {
             self.clean_terminals(answer);
         }
@@ -72,15 +73,26 @@ impl Machine {
             let message = text_of(&params["error"]["message"]);
             return answer.fact(Fact::Warning { kind: WarningKind::Recoverable, message });
         }
-        self.ended(failure(&params["error"]), answer);
+        self.ended(params["turnId"].as_str(), failure(&params["error"]), answer);
     }
 
-    fn ended(&mut self, report: EndReport, answer: &mut Answer) {
-        if self.turn.take().is_none() {
-            return;
-        }
+    fn ended(&mut self, id: Option<&str>, report: EndReport, answer: &mut Answer) {
+        let Some(turn) = self.turn.take() else { return };
+        self.last = turn.id.or_else(|| id.map(str::to_owned)).map(|id| LastTurn { id, end: end_of(&report) });
         self.keep_stored(answer);
         answer.fact(Fact::End(report));
+    }
+
+    /// A failure is followed by the end of its turn, which repeats it. Anything else contradicts what was said.
+    fn told_again(&mut self, id: Option<&str>, report: &EndReport, answer: &mut Answer) {
+        self.counts.mapped -= 1;
+        match &self.last {
+            Some(last) if Some(last.id.as_str()) == id && last.end != end_of(report) => {
+                let what = format!("another end of turn {}, after {:?}: {report:?}", last.id, last.end);
+                self.noise(what, answer);
+            }
+            _ => self.counts.noted += 1,
+        }
     }
 
     /// A turn that ran is in the rollout file of its thread.
@@ -110,6 +122,24 @@ impl Machine {
 
 fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or("no text").to_owned()
+}
+
+fn report_of(turn: &Value) -> EndReport {
+    match turn["status"].as_str() {
+        Some("completed") => EndReport::Completed { stop_reason: StopReason::Finished },
+        Some("interrupted" | "cancelled") => EndReport::Interrupted,
+        Some("failed") => failure(&turn["error"]),
+        other => EndReport::Unknown { status: other.unwrap_or("none").to_owned() },
+    }
+}
+
+fn end_of(report: &EndReport) -> End {
+    match report {
+        EndReport::Completed { .. } => End::Completed,
+        EndReport::Failed { .. } => End::Failed,
+        EndReport::Interrupted => End::Interrupted,
+        EndReport::Unknown { .. } => End::Unknown,
+    }
 }
 
 /// Classified by structured codes alone (AHP 1.8).

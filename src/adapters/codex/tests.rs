@@ -303,3 +303,37 @@ fn case_b9_of_two_stop_reasons_for_one_turn_the_first_is_the_end() {
         }
     }
 }
+
+/// What contradicts the end is told, so that it is kept as a diagnostic.
+fn is_told(facts: &[Fact]) -> bool {
+    facts.iter().any(|fact| matches!(fact, Fact::End(_) | Fact::Noise { .. } | Fact::Warning { .. }))
+}
+
+#[test]
+fn case_b8_b9_an_end_that_contradicts_the_first_is_told() {
+    for first in [completed("turn-1", "completed"), completed("turn-1", "interrupted"), error("turn-1")] {
+        let mut replay = in_a_turn();
+        replay.says(&first);
+        let known = replay.facts.len();
+        replay.says(&completed(
+            "turn-1",
+            if first == completed("turn-1", "completed") { "interrupted" } else { "completed" },
+        ));
+        assert!(is_told(&replay.facts[known..]), "after {first}");
+    }
+}
+
+#[test]
+fn case_b9_a_late_end_of_the_last_turn_is_not_that_of_the_next() {
+    for late in [completed("turn-1", "failed"), completed("turn-1", "interrupted"), error("turn-1")] {
+        let mut replay = in_a_turn();
+        replay.says(&error("turn-1"));
+        // The next task is on its way, and the agent has not named its turn yet.
+        replay.submit();
+        replay.says(&late);
+        assert_eq!(replay.ends(), [&overheated()], "the next task was ended by {late}");
+        replay.says(&json!({ "id": 2, "result": { "turn": { "id": "turn-2" } } }));
+        replay.says(&completed("turn-2", "completed"));
+        assert_eq!(replay.ends(), [&overheated(), &finished()]);
+    }
+}

@@ -13,7 +13,7 @@ use super::guard::{ChildExited, ExitGuard};
 use super::journal::Flush;
 use super::root::Child;
 use super::session::{Describe, Found, Load, Session, SessionError};
-use super::system::Env;
+use super::system::{Env, Purpose};
 use crate::clock;
 use crate::contract::{HarnessId, RuntimeId, SessionId, TaskId};
 use crate::ledger::SessionRow;
@@ -41,7 +41,7 @@ pub struct TreeRow {
 /// The actor of a session; it is loaded if it is not.
 #[derive(Message)]
 #[rtype(result = "Result<Addr<Session>, SessionError>")]
-pub(super) struct Find(pub(super) SessionId);
+pub(super) struct Find(pub(super) SessionId, pub(super) Purpose);
 
 /// Everybody who is loaded.
 #[derive(Message)]
@@ -87,14 +87,19 @@ impl Sessions {
         actor
     }
 
-    fn load(&mut self, id: SessionId, load: Load) -> ResponseActFuture<Self, Result<Addr<Session>, SessionError>> {
+    fn load(
+        &mut self,
+        id: SessionId,
+        load: Load,
+        purpose: Purpose,
+    ) -> ResponseActFuture<Self, Result<Addr<Session>, SessionError>> {
         let env = self.env.clone();
         let read = async move {
             // What the ended actors of this session handed on comes first.
             let (flushed, done) = oneshot::channel();
             env.journal.do_send(Flush(flushed));
             done.await.map_err(|_| SessionError::Interrupted)?;
-            let row = env.claim(&id).await?;
+            let row = env.claim(&id, purpose).await?;
             let runtime = super::reaper::found_runtime(&env, &row).await?;
             Ok(Found::read(&env, row, runtime, load).await?)
         };
@@ -125,7 +130,7 @@ impl Handler<Find> for Sessions {
     fn handle(&mut self, find: Find, _: &mut Self::Context) -> Self::Result {
         match self.actors.get(&find.0).filter(|actor| actor.connected()).cloned() {
             Some(actor) => Box::pin(async { Ok(actor) }.into_actor(self)),
-            None => self.load(find.0, Load::Asked),
+            None => self.load(find.0, Load::Asked, find.1),
         }
     }
 }
@@ -176,7 +181,7 @@ impl Handler<ChildExited<SessionId>> for Sessions {
         match decision {
             Decision::Restart { .. } => {
                 let session = exited.key;
-                let reload = self.load(session.clone(), Load::GoOn).map(move |loaded, _, _| {
+                let reload = self.load(session.clone(), Load::GoOn, Purpose::End).map(move |loaded, _, _| {
                     if let Err(error) = loaded {
                         tracing::error!(%session, %error, "the session could not be rebuilt");
                     }

@@ -146,7 +146,9 @@ impl Env {
     }
 
     /// Makes a session ours, if its owner's lock is free. One process at a time takes over, and looks again first.
-    pub(super) async fn claim(&self, id: &SessionId) -> Result<SessionRow, SessionError> {
+    ///
+    /// What a daemon left waits for the next daemon: another process takes it only to end it.
+    pub(super) async fn claim(&self, id: &SessionId, purpose: Purpose) -> Result<SessionRow, SessionError> {
         let _alone = self.owners.takeover().await.map_err(|error| SessionError::Stalled(error.to_string()))?;
         let row = self.ledger.session(id).await?.ok_or_else(|| SessionError::UnknownSession(id.clone()))?;
         if row.owner == self.owner {
@@ -156,6 +158,10 @@ impl Env {
         if self.owners.is_held(&row.owner, &free) {
             return Err(SessionError::Foreign { session: row.id, owner: row.owner.to_string() });
         }
+        let of_a_daemon = self.kind == OwnerKind::Run && free.get(&row.owner) == Some(&OwnerKind::Serve);
+        if of_a_daemon && purpose == Purpose::Use && self.is_unfinished(id).await? {
+            return Err(SessionError::Awaited(row.id));
+        }
         let row = SessionRow { owner: self.owner.clone(), ..row };
         let draft = Draft { changes: vec![Change::Session(row.clone())], ..Draft::default() };
         let (stored, done) = oneshot::channel();
@@ -164,6 +170,23 @@ impl Env {
         done.await.map_err(|_| SessionError::Interrupted)??;
         Ok(row)
     }
+}
+
+impl Env {
+    /// Whether a session has a task that is not settled, or a runtime that is not gone.
+    async fn is_unfinished(&self, id: &SessionId) -> Result<bool, SessionError> {
+        let unsettled = self.ledger.unsettled().await?.iter().any(|task| task.session == *id);
+        Ok(unsettled || self.ledger.runtimes(None).await?.iter().any(|runtime| runtime.row.session == *id))
+    }
+}
+
+/// What somebody wants of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To go on with it.
+    Use,
+    /// To end what runs in it.
+    End,
 }
 
 /// A handle on one process's tree. All doors use it, and none has logic of its own about tasks.
@@ -213,8 +236,8 @@ impl System {
         self.services.borrow().clone().ok_or(SessionError::Interrupted)
     }
 
-    async fn find(&self, session: &SessionId) -> Result<Addr<Session>, SessionError> {
-        let found = self.services()?.sessions.send(Find(session.clone())).await;
+    async fn find(&self, session: &SessionId, purpose: Purpose) -> Result<Addr<Session>, SessionError> {
+        let found = self.services()?.sessions.send(Find(session.clone(), purpose)).await;
         found.map_err(|_| SessionError::Interrupted)?
     }
 
@@ -294,7 +317,7 @@ impl System {
         delegation: Delegation,
     ) -> Result<(), SessionError> {
         let (reply, accepted) = oneshot::channel();
-        self.find(session).await?.do_send(StartTask { task, delegation, reply });
+        self.find(session, Purpose::Use).await?.do_send(StartTask { task, delegation, reply });
         accepted.await.map_err(|_| SessionError::Interrupted)?
     }
 
@@ -314,7 +337,7 @@ impl System {
                 return Ok(row);
             }
             let (reply, settled) = oneshot::channel();
-            self.find(&row.session).await?.do_send(Wait { task: task.clone(), reply });
+            self.find(&row.session, Purpose::Use).await?.do_send(Wait { task: task.clone(), reply });
             if let Ok(row) = settled.await {
                 return row;
             }
@@ -328,7 +351,11 @@ impl System {
     /// [`SessionError::UnknownTask`].
     pub async fn cancel(&self, task: &TaskId, cause: CancelCause) -> Result<(), SessionError> {
         let row = self.ledger.task(task).await?.ok_or_else(|| SessionError::UnknownTask(task.clone()))?;
-        let session = self.find(&row.session).await?;
+        if row.outcome.is_some() {
+            // A settled task is left as it is: a cancel of it is a no-op (AHP 2.2).
+            return Ok(());
+        }
+        let session = self.find(&row.session, Purpose::End).await?;
         session.send(CancelTask { task: task.clone(), cause }).await.map_err(|_| SessionError::Interrupted)?
     }
 
@@ -348,8 +375,16 @@ impl System {
         response: InteractionResponse,
     ) -> Result<TaskAnswer, SessionError> {
         let row = self.ledger.task(task).await?.ok_or_else(|| SessionError::UnknownTask(task.clone()))?;
+        if row.outcome.is_some() {
+            return Ok(TaskAnswer::Refused);
+        }
         let (reply, answered) = oneshot::channel();
-        self.find(&row.session).await?.do_send(Answer { task: task.clone(), interaction, response, reply });
+        self.find(&row.session, Purpose::Use).await?.do_send(Answer {
+            task: task.clone(),
+            interaction,
+            response,
+            reply,
+        });
         answered.await.map_err(|_| SessionError::Interrupted)
     }
 
@@ -366,7 +401,7 @@ impl System {
     /// again, and is gone on with whenever they end.
     pub async fn close_session(&self, session: &SessionId) -> Result<(), SessionError> {
         let (reply, closed) = oneshot::channel();
-        self.find(session).await?.do_send(CloseSession { mode: CloseMode::Session, reply });
+        self.find(session, Purpose::End).await?.do_send(CloseSession { mode: CloseMode::Session, reply });
         closed.await.map_err(|_| SessionError::Interrupted)?
     }
 

@@ -49,6 +49,25 @@ fn case_a14_twenty_runtimes_of_one_session_are_one_tree_at_a_time() {
 }
 
 #[test]
+fn case_a14_a_killed_runtime_is_replaced_when_what_it_left_is_gone() {
+    everywhere_over_a_daemon(|shell| {
+        let first = shell.ostler(&["run", "--harness", "warm", "--json", "say up"]);
+        for _ in 0..20 {
+            let alive = shell.marker.alive();
+            let (agent, _) = alive.iter().find(|(_, line)| line.contains("app-server")).expect("it is warm");
+            assert_was_alone(&resume(shell, &session_of(&first), ALONE_AND_LEAVES));
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(*agent), Signal::SIGKILL).expect("killed");
+            let next = wait_until(Duration::from_secs(20), "the session is resumed", || {
+                let done = resume(shell, &session_of(&first), "tool flock -n alone true && echo was alone");
+                // One that met the death of the agent is a failure, and told.
+                if done.code == 1 { Err(format!("{done:?}")) } else { Ok(done) }
+            });
+            assert_was_alone(&next);
+        }
+    });
+}
+
+#[test]
 fn case_a14_a_session_keeps_its_model_and_asking_for_another_starts_nothing() {
     everywhere_over_a_daemon(|shell| {
         let first = shell.ostler(&["run", "--harness", "warm", "--model", "m1", "--json", "say up"]);
@@ -122,6 +141,28 @@ fn case_a20_a_survivor_of_a_daemon_is_adopted_and_its_session_stays_busy() {
         assert_eq!(survivor["outcome"]["verdict"], "completed", "{survivor}");
         assert_was_alone(&resume(shell, &session, ALONE));
         assert_eq!(shell.received(), 2);
+        end(daemon);
+    });
+}
+
+/// Only a daemon goes on with a daemon's work: until it is back, others leave it alone.
+#[test]
+fn case_a20_a_client_that_is_refused_leaves_a_daemons_survivor_alone() {
+    everywhere(|shell| {
+        let daemon = shell.serve();
+        let gate = "tool while ! test -e go; do sleep 0.01; done";
+        let client = shell.spawn(&["run", "--harness", "scripted", &format!("say up ;; {gate} ;; say end")]);
+        received(shell, 1);
+        let session = shell.tasks()[0]["session"].as_str().expect("id").to_owned();
+        let task = newest_task(shell);
+        kill(daemon);
+        finish(client);
+        let refused = resume(shell, &session, ALONE);
+        assert_eq!((refused.code, shell.received()), (3, 1), "{refused:?}");
+        let daemon = shell.serve();
+        std::fs::write(shell.work().join("go"), "").expect("written");
+        let survivor = shell.ostler(&["task", "wait", &task, "--json"]).json();
+        assert_eq!(survivor["outcome"]["verdict"], "completed", "{survivor}");
         end(daemon);
     });
 }

@@ -175,3 +175,29 @@ fn case_a29_failed_is_written_when_the_tree_is_empty() {
         assert_eq!(finish(client).code, 1);
     });
 }
+
+#[test]
+fn case_a29_closed_is_written_when_the_tree_of_a_busy_session_is_empty() {
+    everywhere_over_a_daemon(|shell| {
+        let client = shell.spawn(&["run", "--harness", "scripted", "--json", BUSY]);
+        received(shell, 1);
+        let session = session(shell);
+        let follower = Follower::of(shell, &session);
+        let close = shell.spawn(&["session", "close", &session]);
+        assert_eq!(follower.at("ostler.session.closed", || shell.marker.alive()), vec![]);
+        assert_eq!((finish(close).code, finish(client).code), (0, 130));
+    });
+}
+
+#[test]
+fn case_a29_closed_is_written_when_the_tree_of_an_idle_session_is_empty() {
+    everywhere_over_a_daemon(|shell| {
+        let done = shell.ostler(&["run", "--harness", "warm", "spawn ignore-term ;; say up"]);
+        assert_eq!(done.code, 0, "{done:?}");
+        let session = session(shell);
+        let follower = Follower::of(shell, &session);
+        let close = shell.spawn(&["session", "close", &session]);
+        assert_eq!(follower.at("ostler.session.closed", || shell.marker.alive()), vec![]);
+        assert_eq!(finish(close).code, 0);
+    });
+}

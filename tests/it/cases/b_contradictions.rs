@@ -56,3 +56,15 @@ fn case_b9_of_two_stop_reasons_the_first_is_the_end() {
         ends_once(shell, &done, "run.completed");
     });
 }
+
+#[test]
+fn case_b9_the_second_stop_reason_is_not_that_of_the_next_task() {
+    everywhere_over_a_daemon(|shell| {
+        let first =
+            shell.ostler(&["run", "--harness", "warm", "--json", &format!("{COMPLETED} ;; sleep 200 ;; end failed")]);
+        assert_eq!(first.code, 0, "{first:?}");
+        let session = first.json()["session"].as_str().expect("id").to_owned();
+        let next = shell.ostler(&["run", "--session", &session, "--json", "sleep 400 ;; say next"]);
+        assert_eq!((next.code, next.json()["output"].as_str()), (0, Some("next")), "{next:?}");
+    });
+}

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::support::kernel::wait_until;
-use crate::support::shell::{Shell, assert_whole, signal};
+use crate::support::kernel::{is_alive, wait_until};
+use crate::support::shell::{Done, Shell, assert_whole, signal};
 
 #[test]
 fn case_c4_what_was_accepted_before_its_start_is_run_by_the_next_daemon() {
@@ -76,6 +76,35 @@ fn case_c16_the_next_task_right_after_a_cancel_finds_a_clean_context() {
     let session = done.json()["session"].as_str().expect("id").to_owned();
     let next = shell.ostler(&["run", "--session", &session, "--json", "say next"]);
     assert_eq!((next.code, next.json()["output"].as_str()), (0, Some("next\n")), "{next:?}");
+    signal(&daemon, Signal::SIGTERM);
+    daemon.wait().expect("ends");
+    shell.assert_nothing_left();
+}
+
+/// The end of the agent meets the next task at every instant: the daemon stands still while it dies, and hears of both
+/// at once.
+#[test]
+fn case_c6_an_agent_that_dies_as_it_gets_its_next_task_is_seen_to_have_died() {
+    let shell = Shell::new();
+    let mut daemon = shell.serve();
+    let first = shell.ostler(&["run", "--harness", "warm", "--json", "say up"]);
+    let session = first.json()["session"].as_str().expect("id").to_owned();
+    for round in 0..100u64 {
+        let alive = shell.marker.alive();
+        let run = shell.spawn(&["run", "--session", &session, "--json", "--timeout", "10s", "say next"]);
+        std::thread::sleep(Duration::from_micros(5000 + round * 250));
+        signal(&daemon, Signal::SIGSTOP);
+        for (agent, _) in alive.iter().filter(|(pid, _)| is_alive(*pid)) {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(*agent), Signal::SIGKILL).expect("it is warm");
+            wait_until(Duration::from_secs(5), "it is dead", || {
+                if is_alive(*agent) { Err(String::new()) } else { Ok(()) }
+            });
+        }
+        signal(&daemon, Signal::SIGCONT);
+        let done: Done = run.wait_with_output().expect("ends").into();
+        // Completed before or after the death, or failed by it: and never a riddle until somebody gives up.
+        assert!(done.code == 0 || done.code == 1, "round {round}: {done:?}, {:#?}", shell.events(&session));
+    }
     signal(&daemon, Signal::SIGTERM);
     daemon.wait().expect("ends");
     shell.assert_nothing_left();

@@ -3,6 +3,7 @@
 mod a_one_owner_per_context;
 mod a_orphans;
 mod a_owned_by_actors;
+mod a_probes;
 mod b_cancel;
 mod b_codex;
 mod b_contradictions;

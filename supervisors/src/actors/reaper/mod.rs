@@ -20,7 +20,7 @@ use super::root::Child;
 use super::runtime::Origin;
 use super::session::{CloseMode, CloseSession, Found, FoundRuntime, Load, SessionError, Wait};
 use super::sessions::{Sessions, TakeUp};
-use super::system::{Env, OwnerKind};
+use super::system::{Env, OwnerKind, Purpose};
 use crate::clock;
 use crate::contract::{CancelCause, OwnerId, RuntimeId};
 use crate::ledger::{LedgerError, RuntimeState, SessionRow, TaskRow, TaskState};
@@ -90,7 +90,7 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
             (OwnerKind::Run, Some(OwnerKind::Serve)) => continue,
             _ => Load::Collect,
         };
-        let row = match env.claim(&row.id).await {
+        let row = match env.claim(&row.id, Purpose::End).await {
             Ok(row) => row,
             // Another process was first.
             Err(SessionError::Foreign { .. }) => continue,

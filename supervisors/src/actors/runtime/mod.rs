@@ -61,6 +61,8 @@ pub(super) struct Durable {
 pub(super) struct Submit {
     pub(super) task: TaskId,
     pub(super) delegation: Delegation,
+    /// Who is served from then on; told [`NotTaken`](super::task::NotTaken) if it comes too late.
+    pub(super) worker: Addr<Task>,
 }
 
 /// What a task or a session orders.
@@ -365,6 +367,11 @@ impl Runtime {
         }
     }
 
+    /// Whether it takes nothing any more.
+    fn has_ended(&self) -> bool {
+        self.phase == Phase::Over || self.exit.is_some() || self.emptied || self.gone || self.stop.is_some()
+    }
+
     fn to_task(&self, input: Input) {
         if let Serving::Task(task) = &self.task {
             task.do_send(super::task::Step(input));
@@ -438,7 +445,10 @@ impl Handler<Serve> for Runtime {
     type Result = ();
 
     fn handle(&mut self, serve: Serve, _: &mut Self::Context) {
-        (self.task, self.task_since) = (Serving::Task(serve.task), serve.since);
+        // Whoever comes after the end would never hear of it: his session finds another runtime when this one is over.
+        if !self.has_ended() {
+            (self.task, self.task_since) = (Serving::Task(serve.task), serve.since);
+        }
     }
 }
 

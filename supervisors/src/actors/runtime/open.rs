@@ -17,7 +17,8 @@ use super::super::opens::TakeSpare;
 use super::super::render;
 use super::super::session::RuntimeNews;
 use super::super::system::Env;
-use super::{Order, Origin, Phase, Runtime, Submit};
+use super::super::task::NotTaken;
+use super::{Order, Origin, Phase, Runtime, Serving, Submit};
 use crate::adapter::{Answer, Lifetime, OpenContext, Told};
 use crate::contract::event::kinds;
 use crate::keeper::{Link, LinkError, Spare};
@@ -189,7 +190,11 @@ impl Handler<Submit> for Runtime {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
-        let Submit { task, delegation } = submit;
+        let Submit { task, delegation, worker } = submit;
+        if self.has_ended() {
+            return worker.do_send(NotTaken);
+        }
+        self.task = Serving::Task(worker);
         // What was there before is the agent's own.
         self.task_since = ostler_keeper::tree::ticks(ostler_keeper::clock::now());
         let draft = if self.phase == Phase::Prepared {

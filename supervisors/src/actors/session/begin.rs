@@ -193,10 +193,17 @@ impl Session {
         self.runtime = Some(ActiveRuntime { id, actor, state: RuntimeState::Starting, ready_timer: None });
     }
 
-    /// The task and the runtime learn of each other.
-    pub(super) fn connect_task(&mut self) {
+    /// The task learns of a runtime that takes tasks; which learns of the task when it is submitted.
+    pub(super) fn offer_runtime(&self) {
         if let (Some(task), Some(runtime)) = (&self.task, &self.runtime) {
             task.actor.do_send(Use(runtime.actor.clone()));
+        }
+    }
+
+    /// The task and the runtime learn of each other.
+    pub(super) fn connect_task(&mut self) {
+        self.offer_runtime();
+        if let (Some(task), Some(runtime)) = (&self.task, &self.runtime) {
             runtime.actor.do_send(Serve { task: task.actor.clone(), since: self.task_since() });
         }
     }

@@ -54,6 +54,11 @@ pub enum SessionError {
         /// Its owner.
         owner: String,
     },
+    /// It is a daemon's, which is gone; its work may go on meanwhile.
+    #[error(
+        "session {0} waits for its daemon: `ostler serve` goes on with it; or close it with `ostler session close {0}`"
+    )]
+    Awaited(SessionId),
     /// The ledger takes nothing new.
     #[error("nothing new is accepted: {0}")]
     Stalled(String),

@@ -17,7 +17,7 @@ impl Session {
         self.to_task(Input::Admitted);
         match &self.runtime {
             Some(runtime) if runtime.state == RuntimeState::Ready => {
-                self.connect_task();
+                self.offer_runtime();
                 self.to_task(Input::RuntimeReady);
             }
             Some(runtime) if runtime.state == RuntimeState::Starting => self.connect_task(),

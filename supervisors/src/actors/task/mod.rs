@@ -68,13 +68,29 @@ pub(super) struct Task {
     machine: Machine,
     row: TaskRow,
     sequence: u64,
-    /// What waits for the submission's message, and what waits for it to be stored.
-    held: Option<(Draft, Vec<Ticket>)>,
+    held: Option<Held>,
     runtime: Option<Addr<Runtime>>,
     timers: HashMap<Timer, SpawnHandle>,
     answers: HashMap<InteractionId, Vec<oneshot::Sender<TaskAnswer>>>,
     guard: ExitGuard<SessionChild>,
 }
+
+/// What waits for the submission's message.
+#[derive(Default)]
+struct Held {
+    /// The submission itself.
+    submission: Draft,
+    /// The last sequence before it.
+    sequence: u64,
+    /// What came after it.
+    later: Draft,
+    tickets: Vec<Ticket>,
+}
+
+/// The runtime had ended before it was given the task.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct NotTaken;
 
 /// What a task's actor begins with.
 pub(super) struct Begin {
@@ -107,7 +123,7 @@ impl Task {
     fn carry_out(&mut self, effect: Effect, draft: &mut Draft, ctx: &mut Context<Self>) {
         match effect {
             Effect::Record(record) => self.record(record, draft),
-            Effect::Submit => self.submit(draft),
+            Effect::Submit => self.submit(draft, ctx),
             Effect::Interrupt => self.order(Order::Interrupt),
             Effect::Answer(interaction, response) => self.order(Order::Respond(interaction, response)),
             Effect::ListStrays => self.order(Order::ListStrays),
@@ -146,11 +162,13 @@ impl Task {
 
     /// What is to be stored waits until the runtime has made the message of it: state and message are stored together,
     /// and nothing of the task overtakes them.
-    fn submit(&mut self, draft: &mut Draft) {
+    fn submit(&mut self, draft: &mut Draft, ctx: &Context<Self>) {
         let Some(runtime) = &self.runtime else { return };
-        let submit = Submit { task: self.row.id.clone(), delegation: self.row.delegation.clone() };
-        runtime.do_send(submit);
-        self.held = Some((std::mem::take(draft), Vec::new()));
+        let (task, delegation) = (self.row.id.clone(), self.row.delegation.clone());
+        runtime.do_send(Submit { task, delegation, worker: ctx.address() });
+        let submission = std::mem::take(draft);
+        let events = submission.events.iter().filter(|event| event.run.is_some()).count() as u64;
+        self.held = Some(Held { submission, sequence: self.sequence - events, ..Held::default() });
     }
 
     fn record(&mut self, record: Record, draft: &mut Draft) {
@@ -213,9 +231,9 @@ impl Task {
     }
 
     fn store(&mut self, mut draft: Draft, mut tickets: Vec<Ticket>) {
-        if let Some((held, waiting)) = &mut self.held {
-            held.append(draft);
-            return waiting.append(&mut tickets);
+        if let Some(held) = &mut self.held {
+            held.later.append(draft);
+            return held.tickets.append(&mut tickets);
         }
         let mut known = self.row.clone();
         self.machine.describe(&mut known);
@@ -236,10 +254,11 @@ impl Task {
 
     /// What was held comes first.
     fn with_held(&mut self, draft: Draft, ticket: Option<Ticket>) -> (Draft, Vec<Ticket>) {
-        let (mut held, mut tickets) = self.held.take().unwrap_or_default();
-        held.append(draft);
+        let Held { submission: mut whole, later, mut tickets, .. } = self.held.take().unwrap_or_default();
+        whole.append(later);
+        whole.append(draft);
         tickets.extend(ticket);
-        (held, tickets)
+        (whole, tickets)
     }
 
     fn replied(&mut self, interaction: &InteractionId, reply: Reply) {
@@ -287,6 +306,21 @@ impl Handler<Facts> for Task {
         for input in facts.then {
             self.step(input, &mut draft, ctx);
         }
+        self.store(draft, tickets);
+    }
+}
+
+impl Handler<NotTaken> for Task {
+    type Result = ();
+
+    fn handle(&mut self, _: NotTaken, ctx: &mut Self::Context) {
+        // The submission never was, and neither were its events; but for what was numbered after them.
+        if let Some(held) = self.held.take_if(|held| held.later.events.is_empty()) {
+            self.sequence = held.sequence;
+            self.store(held.later, held.tickets);
+        }
+        let (mut draft, tickets) = self.with_held(Draft::default(), None);
+        self.step(Input::NotTaken, &mut draft, ctx);
         self.store(draft, tickets);
     }
 }

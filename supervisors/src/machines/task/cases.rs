@@ -116,3 +116,11 @@ fn case_b7_without_a_native_interrupt_the_ladder_comes_first() {
     let asked = feed(&mut task, [Input::Cancel(CancelCause::Requested)]);
     assert!(!asked.contains(&Effect::Interrupt) && stops(&asked) == 1, "{asked:?}");
 }
+
+#[test]
+fn case_b9_a_second_stop_reason_before_the_verdict_is_a_diagnostic_too() {
+    let mut task = running();
+    feed(&mut task, [end(COMPLETED)]);
+    let contradiction = feed(&mut task, [end(failed())]);
+    assert_eq!((verdicts(&contradiction).len(), diagnostics(&contradiction)), (0, 1), "{contradiction:?}");
+}

@@ -18,7 +18,7 @@ impl Task {
                 self.session_usage = session.or(self.session_usage);
             }
             Fact::OpenWork(count) => self.facts.open_work = count,
-            Fact::End(report) => self.ended(report),
+            Fact::End(report) => self.ended(report, effects),
             Fact::Asked(request) => self.asked(request, effects),
             Fact::AnswerConfirmed(id) => self.interact(&id, interaction::Input::Confirmed, effects),
             Fact::Withdrawn(id, reason) => self.interact(&id, interaction::Input::Clear(reason), effects),
@@ -44,9 +44,11 @@ impl Task {
     }
 
     /// The first report of documented meaning wins.
-    fn ended(&mut self, report: crate::adapter::EndReport) {
-        if self.facts.report.is_none() {
-            self.facts.report = Some(report);
+    /// The first counts; what contradicts it is kept.
+    fn ended(&mut self, report: crate::adapter::EndReport, effects: &mut Vec<Effect>) {
+        match self.facts.report {
+            None => self.facts.report = Some(report),
+            Some(_) => effects.push(Effect::Record(Record::Late(format!("end report: {report:?}")))),
         }
     }
 

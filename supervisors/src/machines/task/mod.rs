@@ -69,6 +69,8 @@ pub enum Input {
     NotStarted(String),
     /// No process of the agent ever ran, whatever was on its way to it.
     NeverRan(String),
+    /// The runtime it was submitted to had ended before: nothing of it was given to the agent.
+    NotTaken,
     /// The adapter found something out.
     Fact(Fact),
     /// Some output byte was read.
@@ -302,6 +304,7 @@ impl Task {
             // Afterwards the end of the runtime is judged by its facts.
             Input::NotStarted(_) => {}
             Input::NeverRan(message) => self.not_started(message, effects),
+            Input::NotTaken => self.not_taken(effects),
             Input::Fact(fact) => self.take(fact, effects),
             Input::OutputSeen => self.facts.any_output = true,
             Input::OutputEnded => self.facts.output_ended = true,
@@ -341,6 +344,15 @@ impl Task {
         if matches!(self.state, TaskState::Accepted | TaskState::Admitted) && self.facts.cancel.is_none() {
             self.enter(TaskState::Submitted, effects);
             effects.push(Effect::Submit);
+        }
+    }
+
+    /// It is where it was before, and the next runtime gets it; unless it was cancelled meanwhile.
+    fn not_taken(&mut self, effects: &mut Vec<Effect>) {
+        match self.facts.cancel {
+            _ if self.state != TaskState::Submitted => {}
+            Some(cancel) => self.settle(Verdict::Cancelled { cause: cancel.cause }, Proof::NeverSubmitted, effects),
+            None => self.state = TaskState::Admitted,
         }
     }
 

@@ -169,6 +169,7 @@ fn every_interleaving_around_the_submission() {
         Input::RuntimeReady,
         Input::NotStarted("no".into()),
         Input::NeverRan("no".into()),
+        Input::NotTaken,
         Input::Cancel(CancelCause::Requested),
         Input::Fact(Fact::Began),
         Input::Timer(Timer::Timeout),
