@@ -29,6 +29,8 @@ pub enum Kind {
     Configuration,
     /// Whether it happened is not known.
     Unconfirmed,
+    /// Whoever read what is printed has gone.
+    OutputClosed,
     /// A defect.
     Internal,
 }
@@ -46,7 +48,7 @@ pub struct Codes {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::InvalidInput,
         Self::NotFound,
         Self::SessionBusy,
@@ -56,6 +58,7 @@ impl Kind {
         Self::StoreUnavailable,
         Self::Configuration,
         Self::Unconfirmed,
+        Self::OutputClosed,
         Self::Internal,
     ];
 
@@ -71,7 +74,7 @@ impl Kind {
             Self::StoreUnavailable => (3, 503, -32003),
             Self::Configuration => (2, 500, -32603),
             Self::Unconfirmed => (4, 504, -32003),
-            Self::Internal => (1, 500, -32603),
+            Self::OutputClosed | Self::Internal => (1, 500, -32603),
         };
         Codes { exit, http, rpc }
     }

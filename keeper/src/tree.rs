@@ -182,7 +182,9 @@ pub fn descendants(root: i32) -> io::Result<Vec<(i32, Stat)>> {
 pub fn describe(pid: i32, stat: &Stat) -> Process {
     let mut line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.truncate(MAX_COMMAND);
-    let line = String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ");
+    // A character that the cut went through is left out.
+    let whole = line.utf8_chunks().map(|chunk| chunk.valid()).collect::<Vec<_>>().concat();
+    let line = whole.trim_end_matches('\0').replace('\0', " ");
     let command = if line.is_empty() { format!("[{}]", stat.name) } else { line };
     Process { pid, start: stat.start, sid: stat.sid, ppid: stat.ppid, command }
 }

@@ -4,6 +4,7 @@ mod config;
 mod doctor;
 mod events;
 mod harness;
+mod printer;
 mod progress;
 mod route;
 mod run;
@@ -78,7 +79,10 @@ pub fn main() -> ExitCode {
     match system.block_on(dispatch(arguments)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("ostler: {failure}");
+            // Whoever closed it knows, and has what he wanted.
+            if failure.kind != Kind::OutputClosed {
+                eprintln!("ostler: {failure}");
+            }
             ExitCode::from(failure.kind.codes().exit)
         }
     }
@@ -119,6 +123,9 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 fn print_line(line: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
-    let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::new(Kind::Internal, format!("standard output is closed: {error}")))
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(output_closed)
+}
+
+fn output_closed(error: std::io::Error) -> Failure {
+    Failure::new(Kind::OutputClosed, format!("standard output is closed: {error}"))
 }

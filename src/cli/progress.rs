@@ -1,6 +1,6 @@
 //! What a person sees while a task runs, on standard error: a live line on a terminal, plain lines elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl Style {
     }
 }
 
-/// Shows events as they come.
+/// Makes of events what is written for a person.
 #[derive(Debug)]
 pub(super) struct Progress {
     style: Style,
@@ -38,18 +38,22 @@ pub(super) struct Progress {
     live: bool,
 }
 
+/// Takes a live line away.
+const CLEAR: &str = "\r\x1b[2K";
+
 impl Progress {
     pub(super) fn new(style: Style) -> Self {
         Self { style, written: 0, live: false }
     }
 
-    pub(super) fn show(&mut self, event: &Value) {
+    /// What is to be written about an event, if anything.
+    pub(super) fn of(&mut self, event: &Value) -> Option<String> {
         let data = &event["data"];
         let text = |key: &str| data[key].as_str().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "message.delta" => {
                 self.written += text("text").len();
-                self.live(&format!("writing, {} bytes so far", self.written));
+                self.live(&format!("writing, {} bytes so far", self.written))
             }
             "model.requested" => self.live("asked, waiting for the agent"),
             "model.thinking" => self.live(&format!("thinking: {}", brief(text("text"), WIDTH))),
@@ -60,31 +64,24 @@ impl Progress {
             "ostler.cancel.requested" => self.line("cancelling"),
             "ostler.stray.ended" => self.line(&format!("  ended a process it left: {}", brief(text("command"), WIDTH))),
             "ostler.warning" => self.line(&format!("! {}", brief(text("message"), WIDTH))),
-            _ => {}
+            _ => None,
         }
     }
 
-    pub(super) fn line(&mut self, line: &str) {
-        if self.style != Style::Quiet {
-            self.clear();
-            // Nobody who could be told is left if this fails.
-            let _closed = writeln!(std::io::stderr(), "{line}");
-        }
+    /// A line that stays.
+    pub(super) fn line(&mut self, line: &str) -> Option<String> {
+        let clear = self.clear().unwrap_or_default();
+        (self.style != Style::Quiet).then(|| format!("{clear}{line}\n"))
     }
 
-    fn live(&mut self, line: &str) {
-        if self.style == Style::Live {
-            let mut stderr = std::io::stderr();
-            let _closed = write!(stderr, "\r\x1b[2K{line}").and_then(|()| stderr.flush());
-            self.live = true;
-        }
+    fn live(&mut self, line: &str) -> Option<String> {
+        self.live = self.style == Style::Live;
+        self.live.then(|| format!("{CLEAR}{line}"))
     }
 
-    pub(super) fn clear(&mut self) {
-        if std::mem::take(&mut self.live) {
-            let mut stderr = std::io::stderr();
-            let _closed = write!(stderr, "\r\x1b[2K").and_then(|()| stderr.flush());
-        }
+    /// Takes away the live line, if there is one.
+    pub(super) fn clear(&mut self) -> Option<String> {
+        std::mem::take(&mut self.live).then(|| CLEAR.to_owned())
     }
 }
 

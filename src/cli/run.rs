@@ -17,10 +17,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::harness::choose;
+use super::printer::{Printer, Text};
 use super::progress::{Progress, Style};
 use super::route::Route;
 use super::signals::{Signal, signals};
-use super::{print_json, print_line};
+use super::table::plain;
 use crate::config::{Settings, Span};
 use crate::door::{self, Door, Embedded, EmbeddedOptions, Events, Remote};
 use crate::error::{Failure, Kind};
@@ -90,13 +91,23 @@ pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
         route = route(settings) => route?,
         _ = signals.recv() => return Ok(INTERRUPTED),
     };
-    let done = delegate(&run, prompt, settings, &route, started, &mut signals).await;
+    let printer = Printer::start();
+    let done = delegate(&run, prompt, settings, &route, started, &printer, &mut signals).await;
     // Whoever asks again does not wait for the agent to leave: without an owner, its keeper ends it.
     tokio::select! {
         left = route.leave() => left?,
         _ = signals.recv() => {}
     }
-    done
+    // Last, since a reader may take his time; he has it until somebody asks again.
+    let written = tokio::select! {
+        written = printer.finish() => written,
+        _ = signals.recv() => Ok(()),
+    };
+    match done {
+        // What was to be said of another end was said.
+        Ok(0) => written.map(|()| 0),
+        other => other,
+    }
 }
 
 /// Delegates the task, follows it, and tells its verdict.
@@ -106,6 +117,7 @@ async fn delegate(
     settings: &Settings,
     route: &Route,
     started: Instant,
+    printer: &Printer,
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Result<u8, Failure> {
     let approval = policy(run.approve);
@@ -119,6 +131,7 @@ async fn delegate(
         door: route.door(),
         task: &task,
         approval,
+        printer,
         progress: Progress::new(Style::of_stderr(run.quiet)),
         events: run.events,
         cancelled: false,
@@ -126,10 +139,14 @@ async fn delegate(
         started,
     };
     let row = watch.until_settled(&accepted.session, accepted.from, signals).await;
-    watch.progress.clear();
+    if let Some(clear) = watch.progress.clear() {
+        printer.try_put(Text::Err(clear));
+    }
     let row = row.map_err(|failure| end_unknown(failure, &task))?;
     // The verdict is told before the runtime is closed: it rests on the task, not on how long the agent takes to leave.
-    tell(run, &row, settings, &accepted.session, started.elapsed(), watch.ttft).await?;
+    for text in verdict(run, &row, settings, &accepted.session, started.elapsed(), watch.ttft).await? {
+        watch.put(text, signals).await?;
+    }
     Ok(exit_code(&row))
 }
 
@@ -248,6 +265,7 @@ async fn head(settings: &Settings, session: &SessionId) -> Result<Position, Fail
 }
 
 struct Watch<'a> {
+    printer: &'a Printer,
     door: &'a dyn Door,
     task: &'a TaskId,
     approval: ApprovalPolicy,
@@ -314,8 +332,10 @@ impl Watch<'_> {
 
     /// The first time asks, the second time forces.
     async fn cancel(&mut self, cause: CancelCause) -> Result<(), Failure> {
-        if self.cancelled {
-            self.progress.line("forcing");
+        if self.cancelled
+            && let Some(line) = self.progress.line("forcing")
+        {
+            self.printer.try_put(Text::Err(line));
         }
         self.cancelled = true;
         self.door.cancel(self.task, cause).await
@@ -325,17 +345,35 @@ impl Watch<'_> {
         if self.ttft.is_none() && event["type"] == "message.delta" {
             self.ttft = Some(self.started.elapsed());
         }
-        if self.events {
-            if print_line(&event.to_string()).is_err() && !self.cancelled {
-                self.cancel(CancelCause::ConsumerCancelled).await?;
-            }
-        } else {
-            self.progress.show(event);
+        let text = match self.events {
+            true => Some(Text::Out(format!("{event}\n"))),
+            false => self.progress.of(event).map(Text::Err),
+        };
+        if let Some(text) = text {
+            self.put(text, signals).await?;
         }
         if event["type"] == "approval.requested" {
             self.decide(&event["data"], signals).await?;
         }
         Ok(())
+    }
+
+    /// Waits for the reader, and hears signals meanwhile. One that is gone cancels.
+    async fn put(&mut self, text: Text, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
+        let printer = self.printer;
+        loop {
+            tokio::select! {
+                place = printer.place() => match place {
+                    Some(place) => {
+                        place.send(text);
+                        return Ok(());
+                    }
+                    None if self.cancelled => return Ok(()),
+                    None => return self.cancel(CancelCause::ConsumerCancelled).await,
+                },
+                signal = signals.recv() => self.signalled(signal).await?,
+            }
+        }
     }
 
     /// The door answers as the caller, once for each request (rules 7). A signal is heard meanwhile.
@@ -347,7 +385,9 @@ impl Watch<'_> {
             ApprovalPolicy::Allow => ApprovalDecision::ApproveOnce,
             ApprovalPolicy::Deny => ApprovalDecision::Decline,
             ApprovalPolicy::Ask => {
-                self.progress.clear();
+                if let Some(clear) = self.progress.clear() {
+                    self.printer.try_put(Text::Err(clear));
+                }
                 let question = data["prompt"].as_str().unwrap_or_default().to_owned();
                 tokio::select! {
                     decision = tokio::task::spawn_blocking(move || ask(&question)) => {
@@ -384,29 +424,27 @@ fn ask(question: &str) -> ApprovalDecision {
     }
 }
 
-async fn tell(
+/// What is said of the verdict, and the answer.
+async fn verdict(
     run: &Run,
     row: &TaskRow,
     settings: &Settings,
     session: &SessionId,
     total: std::time::Duration,
     ttft: Option<std::time::Duration>,
-) -> Result<(), Failure> {
-    let Some(outcome) = &row.outcome else { return Ok(()) };
+) -> Result<Vec<Text>, Failure> {
+    let Some(outcome) = &row.outcome else { return Ok(Vec::new()) };
     if run.events {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let output = outcome.output.as_ref().map(|output| output.text());
     if !run.json {
-        tell_person(run, &outcome.verdict);
-        return match output.filter(|text| !text.is_empty()) {
-            Some(text) => print_line(text.strip_suffix('\n').unwrap_or(text)),
-            None => Ok(()),
-        };
+        let answer = output.filter(|text| !text.is_empty()).map(|text| Text::Out(answer(text)));
+        return Ok(said_of(&outcome.verdict).map(Text::Err).into_iter().chain(answer).collect());
     }
     use ostler_supervisors::ledger::Ledger;
     let harness = super::route::ledger(settings).await?.session(session).await?.map(|row| row.harness);
-    print_json(&json!({
+    let object = json!({
         "session": session,
         "task": row.id,
         "harness": harness,
@@ -418,18 +456,27 @@ async fn tell(
             "total_ms": total.as_millis() as u64,
             "first_output_ms": ttft.map(|span| span.as_millis() as u64),
         },
-    }))
+    });
+    Ok(vec![Text::Out(format!("{object:#}\n"))])
 }
 
-fn tell_person(run: &Run, verdict: &Verdict) {
+/// A program gets the answer as it is; a terminal gets no control sequences of an agent.
+fn answer(text: &str) -> String {
+    let line = text.strip_suffix('\n').unwrap_or(text);
+    match std::io::stdout().is_terminal() {
+        true => format!("{}\n", plain(line)),
+        false => format!("{line}\n"),
+    }
+}
+
+fn said_of(verdict: &Verdict) -> Option<String> {
     let line = match verdict {
-        Verdict::Completed { .. } => return,
-        Verdict::Failed { message, .. } => format!("failed: {message}"),
+        Verdict::Completed { .. } => return None,
+        Verdict::Failed { message, .. } => format!("failed: {}", plain(message)),
         Verdict::Cancelled { cause } => format!("cancelled ({})", format!("{cause:?}").to_lowercase()),
         Verdict::Unresolved { reason, known } => format!("unresolved ({reason:?}): {known}"),
     };
-    let _always_said = run.quiet;
-    eprintln!("ostler: {line}");
+    Some(format!("ostler: {line}\n"))
 }
 
 pub(super) fn exit_code(row: &TaskRow) -> u8 {

@@ -28,9 +28,15 @@ pub(super) fn age(created_ms: u64) -> String {
     }
 }
 
+/// A text without control sequences: what an agent prints must not move anybody's cursor.
+pub(super) fn plain(text: &str) -> String {
+    let visible = |character: &char| !character.is_control() || matches!(character, '\n' | '\t');
+    anstream::adapter::strip_str(text).to_string().chars().filter(visible).collect()
+}
+
 /// The first line of a text, cut to this many characters.
 pub(super) fn brief(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None => line,
@@ -44,5 +50,15 @@ mod tests {
         let rows = vec![vec!["a".to_owned(), "é".to_owned()], vec!["long".to_owned(), "x".to_owned()]];
         assert_eq!(super::lines(&["id", "v"], &rows), ["ID    V", "a     é", "long  x"]);
         assert_eq!(super::brief("éèà\n ç", 4), "éèà …");
+    }
+
+    #[test]
+    fn a_text_is_cut_at_every_length_without_a_panic() {
+        let text = "a\u{e9}\u{20ac}\u{1F600}".repeat(3);
+        for most in 0..=13 {
+            let expected: String = text.chars().take(most).collect();
+            let mark = if most < 12 { "…" } else { "" };
+            assert_eq!(super::brief(&text, most), format!("{expected}{mark}"));
+        }
     }
 }

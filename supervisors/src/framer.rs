@@ -174,6 +174,30 @@ mod tests {
     }
 
     #[test]
+    fn every_two_cuts_give_the_same_frames_whatever_they_split() {
+        let input = "\u{1F600}\u{e9}\n{\"text\":\"\u{20ac}\u{10FFFF}\"}\r\n\u{1F600}\u{1F600}\u{1F600}\u{1F600}\u{1F600}x\n\u{20ac}".as_bytes();
+        let given = |pieces: [&[u8]; 3]| {
+            let mut framer = Framer::new(20, Budget::new(1000), 0, false);
+            let mut found = Vec::new();
+            pieces.iter().for_each(|piece| framer.push(piece, |frame| found.push(format!("{frame:?}"))));
+            framer.finish(|frame| found.push(format!("{frame:?}")));
+            found
+        };
+        let expected = [
+            "Line(\"\u{1F600}\u{e9}\")".to_owned(),
+            format!("Line({:?})", "{\"text\":\"\u{20ac}\u{10FFFF}\"}"),
+            "TooLong { bytes: 21 }".to_owned(),
+            "Incomplete { text: \"\u{20ac}\" }".to_owned(),
+        ];
+        for first in 0..=input.len() {
+            for second in first..=input.len() {
+                let pieces = [&input[..first], &input[first..second], &input[second..]];
+                assert_eq!(given(pieces), expected, "cut at {first} and {second}");
+            }
+        }
+    }
+
+    #[test]
     fn a_framer_that_starts_where_another_was_committed_sees_the_rest_and_nothing_twice() {
         let input = INPUT;
         for cut in 0..=input.len() {

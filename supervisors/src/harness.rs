@@ -132,6 +132,10 @@ impl Harness {
             .iter()
             .filter_map(|name| Some((name.clone(), Secret::new(std::env::var(name).ok()?))))
             .collect();
+        // It speaks to us over pipes, where colours are noise.
+        for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+            environment.insert(name.to_owned(), Secret::new(value.to_owned()));
+        }
         environment.extend(self.environment.clone());
         Plan { command, environment, directory: context.spec.directory.clone() }
     }

@@ -28,6 +28,8 @@ pub struct Supervisor<K> {
     strategy: Strategy,
     intensity: Intensity,
     children: Vec<(ChildSpec<K>, Running)>,
+    /// Who was told to stop and has not been heard of yet, once for each time.
+    stopping: Vec<K>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +41,7 @@ enum Running {
 impl<K: Clone + PartialEq> Supervisor<K> {
     /// A supervisor without children.
     pub fn new(strategy: Strategy, intensity: Intensity) -> Self {
-        Self { strategy, intensity, children: Vec::new() }
+        Self { strategy, intensity, children: Vec::new(), stopping: Vec::new() }
     }
 
     /// A child was started; it is the last in order. One of the same key takes its old place.
@@ -60,8 +62,12 @@ impl<K: Clone + PartialEq> Supervisor<K> {
         self.running().rev().cloned().collect()
     }
 
-    /// A child ended.
+    /// A child ended. One that was told to stop may say so when its successor runs already: that is not its end.
     pub fn exited(&mut self, key: &K, reason: ExitReason, now: Millis) -> Decision<K> {
+        if let Some(index) = self.stopping.iter().position(|stopped| stopped == key) {
+            self.stopping.remove(index);
+            return Decision::Forget;
+        }
         let Some(index) = self.children.iter().position(|(spec, _)| spec.key == *key) else { return Decision::Forget };
         self.children[index].1 = Running::No;
         let restart = self.children[index].0.restart;
@@ -88,6 +94,7 @@ impl<K: Clone + PartialEq> Supervisor<K> {
         let stop = self.children[affected.clone()].iter().rev();
         let stop: Vec<K> =
             stop.filter(|(_, running)| *running == Running::Yes).map(|(spec, _)| spec.key.clone()).collect();
+        self.stopping.extend(stop.iter().cloned());
         let returns = |(spec, running): &&(ChildSpec<K>, Running)| {
             spec.restart != RestartType::Temporary
                 && (*running == Running::Yes || spec.key == self.children[index].0.key)
@@ -161,6 +168,27 @@ mod tests {
         let decision = supervisor.exited(&"a", ExitReason::Error, Millis(0));
         assert_eq!(decision, Decision::Restart { stop: vec!["t"], start: vec!["a"] });
         assert_eq!(supervisor.running().count(), 0);
+    }
+
+    /// Siblings that were stopped say so when their successors run already, in any order, and each may end in its own
+    /// way: none of these ends is their successors'.
+    #[test]
+    fn the_late_exit_of_a_stopped_sibling_is_not_its_successors() {
+        for late in [["b", "c"], ["c", "b"]] {
+            for reason in [ExitReason::Shutdown, ExitReason::Panic] {
+                let mut supervisor = supervisor(Strategy::RestForOne, RestartType::Permanent);
+                let specs: Vec<_> = supervisor.running().cloned().collect();
+                let all = Decision::Restart { stop: vec!["c", "b"], start: vec!["a", "b", "c"] };
+                assert_eq!(supervisor.exited(&"a", ExitReason::Panic, Millis(0)), all);
+                specs.iter().for_each(|spec| supervisor.started(spec.clone()));
+                for key in late {
+                    supervisor.exited(&key, reason, Millis(1));
+                }
+                let running: Vec<_> = supervisor.running().map(|spec| spec.key).collect();
+                assert_eq!(running, ["a", "b", "c"], "{late:?} {reason:?}");
+                assert_eq!(supervisor.exited(&"a", ExitReason::Panic, Millis(2)), all, "{late:?} {reason:?}");
+            }
+        }
     }
 
     #[test]

@@ -4,19 +4,30 @@ mod a_one_owner_per_context;
 mod a_orphans;
 mod a_owned_by_actors;
 mod a_probes;
+mod app_server;
 mod b_cancel;
 mod b_codex;
 mod b_contradictions;
 mod c_crashes;
+mod c_stalled_readers;
+mod c_verdicts;
+mod e_colours;
+mod e_encodings;
 mod e_framing;
+mod g_attempts;
+mod g_closes;
 mod g_double_execution;
+mod g_exits;
+mod g_opens;
+mod socket;
 
 use std::process::Child;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
-use crate::support::kernel::wait_until;
+use crate::support::kernel::{Marker, wait_until};
 use crate::support::shell::{Containment, Done, Shell, signal};
 
 /// With a control group leaf and without one; nothing is left either way.
@@ -85,4 +96,40 @@ fn newest_task(shell: &Shell) -> String {
 /// Whether a run was told that somebody else works in its session.
 fn was_refused(done: &Done) -> bool {
     done.code == 3 && (done.stderr.contains("is busy with") || done.stderr.contains("belongs to another running"))
+}
+
+/// Waits until every task has its verdict, and gives them.
+fn settled(shell: &Shell) -> Vec<Value> {
+    wait_until(Duration::from_secs(30), "every task is settled", || {
+        let tasks = shell.tasks();
+        if tasks.iter().all(|task| task["outcome"].is_object()) { Ok(tasks) } else { Err(format!("{tasks:?}")) }
+    })
+}
+
+/// The text of a member that is one.
+fn text<'a>(value: &'a Value, member: &str) -> &'a str {
+    value[member].as_str().expect("a text")
+}
+
+fn is_terminal(event: &Value) -> bool {
+    matches!(event["type"].as_str(), Some("run.completed" | "run.failed" | "run.cancelled"))
+}
+
+/// SIGKILL on every keeper of this user.
+fn kill_keepers(shell: &Shell) {
+    let keepers = Marker::of(&shell.state()).alive().into_iter().filter(|(_, line)| line.contains("ostler-keeper"));
+    let killed = keepers.map(|(pid, _)| sigkill(pid)).count();
+    assert!(killed > 0, "no keeper was found");
+}
+
+/// SIGKILL by id.
+fn sigkill(pid: i32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).expect("killed");
+}
+
+/// Changes what is configured.
+fn configure(shell: &Shell, change: impl FnOnce(String) -> String) {
+    let path = shell.path().join("ostler.toml");
+    let config = std::fs::read_to_string(&path).expect("readable");
+    std::fs::write(path, change(config)).expect("written");
 }

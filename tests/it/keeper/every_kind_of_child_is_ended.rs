@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ostler_keeper::ladder::Ladder;
 use ostler_keeper::{Containment, Order, Stream};
 
 use crate::support::keeper_client::{Recipe, quick};
@@ -103,18 +102,4 @@ fn a_leader_killed_from_outside_is_a_typed_signal() {
     assert_eq!(client.exited(), ostler_keeper::Exit::Signal { signal: 9, core: false });
     client.emptied();
     client.release();
-}
-
-/// A pass that kills finds ends as well, and may be the first to.
-#[test]
-fn how_a_killed_leader_ended_is_told() {
-    for _ in 0..20 {
-        let text = "trap '' TERM; for i in $(seq 60); do sleep 1000 & done; echo up; wait";
-        let recipe = Recipe::command(vec!["/bin/sh".into(), "-c".into(), text.into()]);
-        let mut client = recipe.open();
-        client.heard("up");
-        client.send(&Order::Stop(Ladder::kill(Duration::from_secs(5))));
-        client.emptied();
-        client.release();
-    }
 }

@@ -95,13 +95,15 @@ impl Runtime {
         self.phase = Phase::Running;
         self.leader = state.leader;
         let accepted = state.input.accepted;
+        // Of what it was told at its start nothing is stored: the last owner was killed before.
+        let untold = accepted == 0 && self.outbox.is_empty();
         self.next_message = self.next_message.max(accepted + 1).max(self.durable_messages + 1);
         self.durable_messages = self.durable_messages.max(accepted);
         (self.sent_messages, self.confirmed_messages) = (accepted, accepted);
         self.outbox.retain(|item| item.number > accepted);
         let data = json!({ "runtime_id": self.row.id });
         let draft = Draft { events: vec![render::outside(kinds::RUNTIME_ADOPTED, data)], ..Draft::default() };
-        if self.stored_snapshot.is_empty() && state.leader.is_some() {
+        if untold && state.leader.is_some() {
             self.tell(Told::Started, draft);
         } else {
             self.dispatch(Answer::default(), Vec::new(), draft, 0);

@@ -52,7 +52,7 @@ impl Runtime {
             return;
         }
         self.phase = Phase::Over;
-        let stderr = String::from_utf8_lossy(self.stderr.make_contiguous()).into_owned();
+        let stderr = tail_of(self.stderr.make_contiguous());
         let counts = self.adapter.as_ref().map(|adapter| adapter.counts()).unwrap_or_default();
         let data = json!({
             "runtime_id": self.row.id, "exit": self.exit, "tree_empty": true, "stderr": stderr, "frames": counts,
@@ -96,6 +96,13 @@ impl Runtime {
         self.link = None;
         self.reattach(ctx);
     }
+}
+
+/// A tail is cut anywhere; it begins with a whole character.
+fn tail_of(bytes: &[u8]) -> String {
+    let is_rest = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let rest = bytes.iter().take(3).take_while(is_rest).count();
+    String::from_utf8_lossy(&bytes[rest..]).into_owned()
 }
 
 /// For a runtime whose keeper is gone: nobody else removes the folder and the leaf.

@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::super::harnesses::StartEnded;
 use super::super::journal::Draft;
 use super::super::opens::TakeSpare;
 use super::super::render;
@@ -122,9 +123,7 @@ impl Runtime {
     pub(super) fn opened(&mut self, pid: i32, start: u64) {
         self.phase = Phase::Running;
         self.leader = Some((pid, start));
-        self.env
-            .harnesses
-            .do_send(super::super::harnesses::StartEnded { harness: self.row.harness.clone(), started: true });
+        self.env.harnesses.do_send(StartEnded { harness: self.row.harness.clone(), started: true });
         if self.harness.adapter.lifetime() == Lifetime::Task {
             self.start = None;
         }
@@ -153,9 +152,11 @@ impl Runtime {
         let _ctx = ctx;
         self.phase = Phase::Over;
         self.start = None;
-        self.env
-            .harnesses
-            .do_send(super::super::harnesses::StartEnded { harness: self.row.harness.clone(), started: false });
+        // One that was not wanted any more says nothing about its harness.
+        if self.stop.is_none() {
+            let ended = StartEnded { harness: self.row.harness.clone(), started: false };
+            self.env.harnesses.do_send(ended);
+        }
         self.to_task(Input::NeverRan(message.to_owned()));
         self.news(RuntimeNews::NotStarted);
         (self.emptied, self.output_ended) = (true, true);

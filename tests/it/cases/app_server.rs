@@ -1,0 +1,76 @@
+//! A harness with a protocol: the scripted end of Codex's app-server, whose turns do what their prompts say.
+
+use crate::support::shell::Shell;
+
+/// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `finish`, `exit CODE`, `hang`.
+/// With a file `die-at` in its directory, it ends before or after it does what a message asks (`before thread/start`).
+const PROGRAM: &str = r#"
+import json, os, signal, sys, time
+
+def send(**message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+def turn(asked):
+    prompt = asked["params"]["input"][0]["text"]
+    with open(os.environ["OSTLER_AGENT_LOG"], "a") as log:
+        log.write(f"{os.getpid()} {prompt}\n")
+    own = f"turn-{os.getpid()}-{asked['id']}"
+    for step in prompt.split(";;"):
+        word, _, rest = step.strip().partition(" ")
+        if word == "accept":
+            send(id=asked["id"], result={"turn": {"id": own}})
+        elif word == "say":
+            send(method="item/agentMessage/delta", params={"turnId": own, "itemId": "answer", "delta": rest})
+        elif word == "line":
+            sys.stdout.write(rest + "\n")
+            sys.stdout.flush()
+        elif word == "hex":
+            sys.stdout.buffer.write(bytes.fromhex(rest))
+            sys.stdout.flush()
+        elif word == "sleep":
+            time.sleep(float(rest))
+        elif word == "finish":
+            send(method="turn/completed", params={"turn": {"id": own, "status": "completed"}})
+        elif word == "exit":
+            os._exit(int(rest))
+        elif word == "hang":
+            time.sleep(1000)
+
+def may_die(when):
+    if os.path.exists("die-at") and open("die-at").read() == when:
+        os._exit(7)
+
+if os.environ.get("DEAF"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for line in sys.stdin:
+    asked = json.loads(line)
+    method = asked.get("method")
+    may_die(f"before {method}")
+    if method == "initialize":
+        send(id=asked["id"], result={})
+    elif method in ("thread/start", "thread/resume"):
+        time.sleep(float(os.environ.get("OPEN_AFTER", "0")))
+        send(id=asked["id"], result={"thread": {"id": "thread-1"}})
+    elif method == "turn/start":
+        turn(asked)
+    elif "id" in asked:
+        send(id=asked["id"], result={})
+    may_die(f"after {method}")
+"#;
+
+/// Adds it as the harness `protocol`, with more in its environment.
+pub(super) fn add(shell: &Shell, environment: &[(&str, &str)]) {
+    let program = shell.path().join("app_server.py");
+    std::fs::write(&program, PROGRAM).expect("written");
+    let log = shell.log.display().to_string();
+    let mark = [("MARK", shell.marker.text()), ("OSTLER_AGENT_LOG", &log)];
+    let variables = mark.iter().chain(environment).map(|(name, value)| format!("{name} = {value:?}"));
+    let harness = format!(
+        "[harness.protocol]\nadapter = \"codex\"\ncommand = [\"python3\", {program:?}]\nenvironment = {{ {} }}\n\
+         [harness.protocol.deadlines]\ninterrupt = \"300ms\"\nend_of_input = \"50ms\"\nterminate = \"200ms\"\n\
+         stray = \"100ms\"\nready = \"5s\"\n",
+        variables.collect::<Vec<_>>().join(", "),
+    );
+    super::configure(shell, |config| config + &harness);
+}

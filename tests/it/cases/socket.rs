@@ -1,0 +1,30 @@
+//! The daemon's socket itself, where a command takes too long to hit an instant.
+
+use ostler::door::{Door, Remote};
+use ostler_supervisors::contract::{ApprovalPolicy, Delegation, SessionId, SessionSpec, TaskId};
+
+use crate::support::shell::Shell;
+
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+}
+
+pub(super) async fn door(shell: &Shell) -> Remote {
+    Remote::connect(&shell.state().join("ostler.sock")).await.expect("the daemon listens")
+}
+
+pub(super) async fn open_session(shell: &Shell, harness: &str) -> SessionId {
+    let spec = SessionSpec { directory: shell.work(), model: None };
+    door(shell).await.open_session(harness.parse().expect("an id"), spec).await.expect("opened")
+}
+
+pub(super) fn delegation(prompt: &str) -> Delegation {
+    Delegation { prompt: prompt.to_owned(), approval: ApprovalPolicy::Deny, timeout: None }
+}
+
+/// A task under a new id.
+pub(super) async fn delegate(door: &Remote, session: &SessionId, prompt: &str) -> TaskId {
+    let task = TaskId::generate(0);
+    door.start_task(session, &task, delegation(prompt)).await.expect("accepted");
+    task
+}
