@@ -43,6 +43,11 @@ pub struct TreeRow {
 #[rtype(result = "Result<Addr<Session>, SessionError>")]
 pub(super) struct Find(pub(super) SessionId, pub(super) Purpose);
 
+/// The actor of a session, if it is loaded.
+#[derive(Message)]
+#[rtype(result = "Option<Addr<Session>>")]
+pub(super) struct Loaded(pub(super) SessionId);
+
 /// Everybody who is loaded.
 #[derive(Message)]
 #[rtype(result = "Vec<Addr<Session>>")]
@@ -132,6 +137,14 @@ impl Handler<Find> for Sessions {
             Some(actor) => Box::pin(async { Ok(actor) }.into_actor(self)),
             None => self.load(find.0, Load::Asked, find.1),
         }
+    }
+}
+
+impl Handler<Loaded> for Sessions {
+    type Result = Option<Addr<Session>>;
+
+    fn handle(&mut self, loaded: Loaded, _: &mut Self::Context) -> Self::Result {
+        self.actors.get(&loaded.0).filter(|actor| actor.connected()).cloned()
     }
 }
 

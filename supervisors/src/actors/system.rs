@@ -18,7 +18,7 @@ use super::reaper::{Reap, Reaped};
 use super::render;
 use super::root::{Root, Services};
 use super::session::{Answer, CancelTask, CloseMode, CloseSession, Session, SessionError, StartTask, TaskAnswer, Wait};
-use super::sessions::{self, All, DescribeAll, Find, TreeRow};
+use super::sessions::{self, All, DescribeAll, Find, Loaded, TreeRow};
 use crate::contract::event::kinds;
 use crate::contract::{
     CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId, SessionSpec,
@@ -333,11 +333,16 @@ impl System {
     pub async fn wait(&self, task: &TaskId) -> Result<TaskRow, SessionError> {
         loop {
             let row = self.ledger.task(task).await?.ok_or_else(|| SessionError::UnknownTask(task.clone()))?;
-            if row.outcome.is_some() {
-                return Ok(row);
-            }
             let (reply, settled) = oneshot::channel();
-            self.find(&row.session, Purpose::Use).await?.do_send(Wait { task: task.clone(), reply });
+            let session = match row.outcome {
+                None => self.find(&row.session, Purpose::Use).await?,
+                // Its session tells when it is free again: whoever knows of the end may ask for the next task at once.
+                Some(_) => match self.services()?.sessions.send(Loaded(row.session.clone())).await {
+                    Ok(Some(session)) => session,
+                    _ => return Ok(row),
+                },
+            };
+            session.do_send(Wait { task: task.clone(), reply });
             if let Ok(row) = settled.await {
                 return row;
             }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use ostler_keeper::folder::LastWord;
 use ostler_keeper::{Exit, Report, Stream};
+use tokio::sync::oneshot;
 
 use super::guard::ExitGuard;
 use super::journal::{Draft, Store, Stored};
@@ -22,7 +23,7 @@ use super::opens::{LivePermit, StartPermit};
 use super::session::{RuntimeNews, Session, SessionChild};
 use super::system::Env;
 use super::task::{Facts, FactsOf, Task};
-use crate::adapter::{Adapter, Answer, Fact, MAX_SNAPSHOT, Told};
+use crate::adapter::{Adapter, Answer, Fact, Lifetime, MAX_SNAPSHOT, Told};
 use crate::contract::{Delegation, ExitFact, InteractionId, InteractionResponse, NativeId, SessionSpec, TaskId};
 use crate::framer::Framer;
 use crate::harness::{Harness, Plan};
@@ -55,14 +56,16 @@ pub(super) struct Durable {
     pub(super) stored: Stored,
 }
 
-/// Work is delegated.
+/// Work is delegated. Taken, refused, or the runtime was gone already: the sender is always told.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Submit {
     pub(super) task: TaskId,
     pub(super) delegation: Delegation,
-    /// Who is served from then on; told [`NotTaken`](super::task::NotTaken) if it comes too late.
+    /// Who is served from then on.
     pub(super) worker: Addr<Task>,
+    /// Told when it is taken; dropped if the runtime has ended.
+    pub(super) taken: oneshot::Sender<()>,
 }
 
 /// What a task or a session orders.
@@ -126,6 +129,13 @@ enum Phase {
     Over,
 }
 
+/// The pipe to the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InputPipe {
+    Open,
+    Closed,
+}
+
 /// For whom a runtime works, and so by which way its facts reach the journal.
 enum Serving {
     /// For nobody: straight to the journal.
@@ -170,6 +180,7 @@ pub(super) struct Runtime {
     exit: Option<ExitFact>,
     emptied: bool,
     output_ended: bool,
+    input: InputPipe,
     /// Its row is gone, or going.
     gone: bool,
     /// The keeper was told to go.
@@ -229,6 +240,7 @@ impl Runtime {
             exit: None,
             emptied: false,
             output_ended: false,
+            input: InputPipe::Open,
             gone: false,
             released: false,
             stop: None,
@@ -363,13 +375,29 @@ impl Runtime {
             let held = std::mem::take(held);
             self.task = Serving::Nobody;
             held.into_iter().for_each(|(draft, ticket)| self.store(draft, ticket));
+            self.retire();
             self.news(RuntimeNews::Free);
         }
     }
 
     /// Whether it takes nothing any more.
     fn has_ended(&self) -> bool {
-        self.phase == Phase::Over || self.exit.is_some() || self.emptied || self.gone || self.stop.is_some()
+        let over = self.phase == Phase::Over || self.exit.is_some() || self.emptied || self.gone;
+        over || self.stop.is_some() || self.is_mute()
+    }
+
+    /// An agent that serves one task after the other, and has closed a pipe by which it would be spoken to.
+    fn is_mute(&self) -> bool {
+        let closed = self.output_ended || self.input == InputPipe::Closed;
+        closed && self.harness.adapter.lifetime() == Lifetime::Session
+    }
+
+    /// Mute and idle, it is of no use any more.
+    fn retire(&mut self) {
+        let idle = matches!(self.task, Serving::Nobody);
+        if idle && self.is_mute() && self.exit.is_none() && !self.emptied && self.stop.is_none() {
+            self.order_stop(StopMode::Ladder);
+        }
     }
 
     fn to_task(&self, input: Input) {

@@ -18,7 +18,6 @@ use super::super::opens::TakeSpare;
 use super::super::render;
 use super::super::session::RuntimeNews;
 use super::super::system::Env;
-use super::super::task::NotTaken;
 use super::{Order, Origin, Phase, Runtime, Serving, Submit};
 use crate::adapter::{Answer, Lifetime, OpenContext, Told};
 use crate::contract::event::kinds;
@@ -191,9 +190,9 @@ impl Handler<Submit> for Runtime {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
-        let Submit { task, delegation, worker } = submit;
+        let Submit { task, delegation, worker, taken } = submit;
         if self.has_ended() {
-            return worker.do_send(NotTaken);
+            return;
         }
         self.task = Serving::Task(worker);
         // What was there before is the agent's own.
@@ -205,6 +204,7 @@ impl Handler<Submit> for Runtime {
             Draft::default()
         };
         self.tell_submission(Told::Submit { task: &task, delegation: &delegation }, draft);
+        let _task_gone = taken.send(());
     }
 }
 

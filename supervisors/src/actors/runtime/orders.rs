@@ -5,6 +5,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use ostler_keeper::{EndResult, Order as KeeperOrder, Process};
 
+use super::super::session::RuntimeNews;
 use super::{Phase, Runtime};
 use crate::machines::task::{Input, StopMode, Stray, StrayEnd};
 
@@ -53,6 +54,7 @@ impl Runtime {
     pub(super) fn order_stop(&mut self, mode: StopMode) {
         let mode = if self.stop == Some(StopMode::Kill) { StopMode::Kill } else { mode };
         self.stop = Some(mode);
+        self.news(RuntimeNews::Stopping);
         match self.phase {
             // A keeper that has its order to open obeys a stop even before the agent runs.
             Phase::Running | Phase::Starting if self.origin.is_none() => {
@@ -72,7 +74,7 @@ impl Runtime {
     fn never_started(&mut self) {
         self.phase = Phase::Over;
         (self.live, self.start) = (None, None);
-        self.news(super::super::session::RuntimeNews::Over);
+        self.news(RuntimeNews::Over);
         if let Some(own) = self.own.clone() {
             own.do_send(super::end::LetGo);
         }

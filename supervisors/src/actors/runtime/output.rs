@@ -3,7 +3,7 @@
 use ostler_keeper::{InputState, Order as KeeperOrder, Stream};
 
 use super::super::journal::Draft;
-use super::{Runtime, STDERR_TAIL, Ticket};
+use super::{InputPipe, Runtime, STDERR_TAIL, Ticket};
 use crate::adapter::{Answer, Told};
 use crate::ledger::{Change, OutboxThen};
 use crate::machines::task::Input;
@@ -35,6 +35,7 @@ impl Runtime {
             adapter.tell(Told::OutputEnded, &mut answer);
         }
         self.dispatch(answer, vec![Input::OutputEnded], Draft::default(), 0);
+        self.retire();
     }
 
     pub(super) fn error_output(&mut self, bytes: &[u8]) {
@@ -78,6 +79,10 @@ impl Runtime {
 
     /// The keeper has these messages for certain: they need not be kept.
     pub(super) fn input_state(&mut self, state: InputState) {
+        if state.closed {
+            self.input = InputPipe::Closed;
+            self.retire();
+        }
         if state.accepted > self.confirmed_messages {
             self.confirmed_messages = state.accepted;
             self.outbox.retain(|item| item.number > state.accepted);

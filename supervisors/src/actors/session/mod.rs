@@ -127,6 +127,8 @@ pub(super) enum RuntimeNews {
     /// The task that was let go of has handed on everything.
     Free,
     Exited,
+    /// Its tree is being ended.
+    Stopping,
     /// Processes of it outlive every signal.
     Leaked,
     Over,
@@ -138,6 +140,11 @@ pub(super) struct FromRuntime {
     pub(super) runtime: RuntimeId,
     pub(super) news: RuntimeNews,
 }
+
+/// The runtime that a task was given to had ended before: it waits for another.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct TaskNotTaken(pub(super) TaskId);
 
 /// A task has its verdict, and it is stored.
 #[derive(Message)]

@@ -4,7 +4,7 @@ use actix::prelude::*;
 
 use super::super::runtime::Order;
 use super::super::task::LetGo;
-use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskSettled};
+use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskNotTaken, TaskSettled};
 use crate::adapter::Lifetime;
 use crate::contract::Verdict;
 use crate::machines::close::Input as CloseInput;
@@ -25,7 +25,9 @@ impl Handler<FromRuntime> for Session {
             RuntimeNews::Free => self.runtime_free(ctx),
             RuntimeNews::Leaked => self.runtime_leaked(ctx),
             RuntimeNews::NotReady(message) => self.runtime_not_ready(message, ctx),
-            RuntimeNews::NotStarted | RuntimeNews::Exited => self.set_runtime(RuntimeState::Ending, ctx),
+            RuntimeNews::NotStarted | RuntimeNews::Exited | RuntimeNews::Stopping => {
+                self.set_runtime(RuntimeState::Ending, ctx)
+            }
             RuntimeNews::Native(native) => self.row.native = Some(native),
             RuntimeNews::Over => self.runtime_over(ctx),
         }
@@ -89,6 +91,16 @@ impl Session {
         self.runtime = None;
         self.admit_waiting(ctx);
         self.finish_close(ctx);
+    }
+}
+
+impl Handler<TaskNotTaken> for Session {
+    type Result = ();
+
+    fn handle(&mut self, waiting: TaskNotTaken, ctx: &mut Self::Context) {
+        if self.task.as_ref().is_some_and(|task| task.id == waiting.0) {
+            self.admit_waiting(ctx);
+        }
     }
 }
 

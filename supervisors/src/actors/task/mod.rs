@@ -11,7 +11,7 @@ use super::guard::ExitGuard;
 use super::journal::{Draft, NewEvent, Store, Then};
 use super::render;
 use super::runtime::{Durable, Order, Runtime, Submit, Ticket};
-use super::session::{Session, SessionChild, TaskAnswer, TaskSettled};
+use super::session::{Session, SessionChild, TaskAnswer, TaskNotTaken, TaskSettled};
 use super::system::Env;
 use crate::adapter::Fact;
 use crate::clock;
@@ -87,11 +87,6 @@ struct Held {
     tickets: Vec<Ticket>,
 }
 
-/// The runtime had ended before it was given the task.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct NotTaken;
-
 /// What a task's actor begins with.
 pub(super) struct Begin {
     pub(super) env: Arc<Env>,
@@ -162,13 +157,32 @@ impl Task {
 
     /// What is to be stored waits until the runtime has made the message of it: state and message are stored together,
     /// and nothing of the task overtakes them.
-    fn submit(&mut self, draft: &mut Draft, ctx: &Context<Self>) {
+    fn submit(&mut self, draft: &mut Draft, ctx: &mut Context<Self>) {
         let Some(runtime) = &self.runtime else { return };
         let (task, delegation) = (self.row.id.clone(), self.row.delegation.clone());
-        runtime.do_send(Submit { task, delegation, worker: ctx.address() });
+        let (taken, given) = oneshot::channel();
+        runtime.do_send(Submit { task, delegation, worker: ctx.address(), taken });
         let submission = std::mem::take(draft);
         let events = submission.events.iter().filter(|event| event.run.is_some()).count() as u64;
         self.held = Some(Held { submission, sequence: self.sequence - events, ..Held::default() });
+        ctx.spawn(given.into_actor(self).map(|given, task, ctx| {
+            if given.is_err() {
+                task.not_taken(ctx);
+            }
+        }));
+    }
+
+    /// The submission never was, and neither were its events, but for what was numbered after them. The session finds
+    /// another runtime.
+    fn not_taken(&mut self, ctx: &mut Context<Self>) {
+        if let Some(held) = self.held.take_if(|held| held.later.events.is_empty()) {
+            self.sequence = held.sequence;
+            self.store(held.later, held.tickets);
+        }
+        let (mut draft, tickets) = self.with_held(Draft::default(), None);
+        self.step(Input::NotTaken, &mut draft, ctx);
+        self.store(draft, tickets);
+        self.session.do_send(TaskNotTaken(self.row.id.clone()));
     }
 
     fn record(&mut self, record: Record, draft: &mut Draft) {
@@ -306,21 +320,6 @@ impl Handler<Facts> for Task {
         for input in facts.then {
             self.step(input, &mut draft, ctx);
         }
-        self.store(draft, tickets);
-    }
-}
-
-impl Handler<NotTaken> for Task {
-    type Result = ();
-
-    fn handle(&mut self, _: NotTaken, ctx: &mut Self::Context) {
-        // The submission never was, and neither were its events; but for what was numbered after them.
-        if let Some(held) = self.held.take_if(|held| held.later.events.is_empty()) {
-            self.sequence = held.sequence;
-            self.store(held.later, held.tickets);
-        }
-        let (mut draft, tickets) = self.with_held(Draft::default(), None);
-        self.step(Input::NotTaken, &mut draft, ctx);
         self.store(draft, tickets);
     }
 }
