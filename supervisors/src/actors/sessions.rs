@@ -38,10 +38,21 @@ pub struct TreeRow {
     pub state: String,
 }
 
-/// The actor of a session; it is loaded if it is not.
+/// The actor of a session; it is loaded if it is not, once, however many ask.
 #[derive(Message)]
 #[rtype(result = "Result<Addr<Session>, SessionError>")]
-pub(super) struct Find(pub(super) SessionId, pub(super) Purpose);
+pub(super) struct Find {
+    pub(super) session: SessionId,
+    pub(super) load: Load,
+    pub(super) purpose: Purpose,
+}
+
+/// Somebody who asked for a session that is being loaded.
+struct Waiting {
+    load: Load,
+    purpose: Purpose,
+    reply: oneshot::Sender<Result<Addr<Session>, SessionError>>,
+}
 
 /// The actor of a session, if it is loaded.
 #[derive(Message)]
@@ -53,11 +64,6 @@ pub(super) struct Loaded(pub(super) SessionId);
 #[rtype(result = "Vec<Addr<Session>>")]
 pub(super) struct All;
 
-/// Takes up a session as it was found.
-#[derive(Message)]
-#[rtype(result = "Addr<Session>")]
-pub(super) struct TakeUp(pub(super) Box<Found>);
-
 /// The whole tree.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -67,6 +73,8 @@ pub(super) struct Sessions {
     env: Arc<Env>,
     arbiters: Vec<Arbiter>,
     actors: HashMap<SessionId, Addr<Session>>,
+    /// Looking for what is left of a session changes it, so that only one may look, and only while nobody has it.
+    loading: HashMap<SessionId, Vec<Waiting>>,
     trees: HashMap<SessionId, Supervisor<()>>,
     pub(super) guard: ExitGuard<Child>,
 }
@@ -75,7 +83,7 @@ impl Sessions {
     pub(super) fn new(env: Arc<Env>, guard: ExitGuard<Child>) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let arbiters = (0..count).map(|_| Arbiter::new()).collect();
-        Self { env, arbiters, actors: HashMap::new(), trees: HashMap::new(), guard }
+        Self { env, arbiters, actors: HashMap::new(), loading: HashMap::new(), trees: HashMap::new(), guard }
     }
 
     fn start(&mut self, found: Found, own: Addr<Self>) -> Addr<Session> {
@@ -92,31 +100,43 @@ impl Sessions {
         actor
     }
 
-    fn load(
-        &mut self,
-        id: SessionId,
-        load: Load,
-        purpose: Purpose,
-    ) -> ResponseActFuture<Self, Result<Addr<Session>, SessionError>> {
-        let env = self.env.clone();
-        let read = async move {
-            // What the ended actors of this session handed on comes first.
-            let (flushed, done) = oneshot::channel();
-            env.journal.do_send(Flush(flushed));
-            done.await.map_err(|_| SessionError::Interrupted)?;
-            let row = env.claim(&id, purpose).await?;
-            let runtime = super::reaper::found_runtime(&env, &row).await?;
-            Ok(Found::read(&env, row, runtime, load).await?)
-        };
-        Box::pin(read.into_actor(self).map(|found: Result<Found, SessionError>, sessions, ctx| {
-            let found = found?;
-            // Two may have asked at once: the first one's actor stands.
-            Ok(match sessions.actors.get(&found.row.id) {
-                Some(actor) if actor.connected() => actor.clone(),
-                _ => sessions.start(found, ctx.address()),
-            })
-        }))
+    fn find(&mut self, id: SessionId, waiting: Waiting, ctx: &mut Context<Self>) {
+        if let Some(actor) = self.loaded(&id) {
+            // Whoever is gone does not mind.
+            let _gone = waiting.reply.send(Ok(actor));
+        } else if let Some(others) = self.loading.get_mut(&id) {
+            others.push(waiting);
+        } else {
+            let read = read(self.env.clone(), id.clone(), waiting.load, waiting.purpose);
+            self.loading.insert(id.clone(), vec![waiting]);
+            ctx.spawn(read.into_actor(self).map(move |found, sessions, ctx| sessions.found(&id, found, ctx)));
+        }
     }
+
+    fn loaded(&self, id: &SessionId) -> Option<Addr<Session>> {
+        self.actors.get(id).filter(|actor| actor.connected()).cloned()
+    }
+
+    /// All who waited get its actor. An error is for the one who asked first; the others ask for themselves.
+    fn found(&mut self, id: &SessionId, found: Result<Found, SessionError>, ctx: &mut Context<Self>) {
+        let found = found.map(|found| self.start(found, ctx.address()));
+        let mut waiting = self.loading.remove(id).unwrap_or_default().into_iter();
+        if let Some(first) = waiting.next() {
+            let _gone = first.reply.send(found);
+        }
+        waiting.for_each(|other| self.find(id.clone(), other, ctx));
+    }
+}
+
+/// What is left of a session, which becomes ours.
+async fn read(env: Arc<Env>, id: SessionId, load: Load, purpose: Purpose) -> Result<Found, SessionError> {
+    // What the ended actors of this session handed on comes first.
+    let (flushed, done) = oneshot::channel();
+    env.journal.do_send(Flush(flushed));
+    done.await.map_err(|_| SessionError::Interrupted)?;
+    let row = env.claim(&id, purpose).await?;
+    let runtime = super::reaper::found_runtime(&env, &row).await?;
+    Ok(Found::read(&env, row, runtime, load).await?)
 }
 
 impl Actor for Sessions {
@@ -130,13 +150,12 @@ impl Actor for Sessions {
 }
 
 impl Handler<Find> for Sessions {
-    type Result = ResponseActFuture<Self, Result<Addr<Session>, SessionError>>;
+    type Result = ResponseFuture<Result<Addr<Session>, SessionError>>;
 
-    fn handle(&mut self, find: Find, _: &mut Self::Context) -> Self::Result {
-        match self.actors.get(&find.0).filter(|actor| actor.connected()).cloned() {
-            Some(actor) => Box::pin(async { Ok(actor) }.into_actor(self)),
-            None => self.load(find.0, Load::Asked, find.1),
-        }
+    fn handle(&mut self, find: Find, ctx: &mut Self::Context) -> Self::Result {
+        let (reply, found) = oneshot::channel();
+        self.find(find.session, Waiting { load: find.load, purpose: find.purpose, reply }, ctx);
+        Box::pin(async { found.await.unwrap_or(Err(SessionError::Interrupted)) })
     }
 }
 
@@ -144,16 +163,7 @@ impl Handler<Loaded> for Sessions {
     type Result = Option<Addr<Session>>;
 
     fn handle(&mut self, loaded: Loaded, _: &mut Self::Context) -> Self::Result {
-        self.actors.get(&loaded.0).filter(|actor| actor.connected()).cloned()
-    }
-}
-
-impl Handler<TakeUp> for Sessions {
-    type Result = MessageResult<TakeUp>;
-
-    fn handle(&mut self, take_up: TakeUp, ctx: &mut Self::Context) -> Self::Result {
-        let known = self.actors.get(&take_up.0.row.id).filter(|actor| actor.connected()).cloned();
-        MessageResult(known.unwrap_or_else(|| self.start(*take_up.0, ctx.address())))
+        self.loaded(&loaded.0)
     }
 }
 
@@ -194,12 +204,13 @@ impl Handler<ChildExited<SessionId>> for Sessions {
         match decision {
             Decision::Restart { .. } => {
                 let session = exited.key;
-                let reload = self.load(session.clone(), Load::GoOn, Purpose::End).map(move |loaded, _, _| {
-                    if let Err(error) = loaded {
+                let (reply, rebuilt) = oneshot::channel();
+                self.find(session.clone(), Waiting { load: Load::GoOn, purpose: Purpose::End, reply }, ctx);
+                ctx.spawn(rebuilt.into_actor(self).map(move |rebuilt, _, _| {
+                    if let Ok(Err(error)) = rebuilt {
                         tracing::error!(%session, %error, "the session could not be rebuilt");
                     }
-                });
-                ctx.spawn(reload);
+                }));
             }
             Decision::Escalate { .. } => {
                 tracing::error!(session = %exited.key, "the session fails whenever it is rebuilt; it is left alone");

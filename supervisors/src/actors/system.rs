@@ -17,7 +17,9 @@ use super::opens::{OpenLimits, Opens};
 use super::reaper::{Reap, Reaped};
 use super::render;
 use super::root::{Root, Services};
-use super::session::{Answer, CancelTask, CloseMode, CloseSession, Session, SessionError, StartTask, TaskAnswer, Wait};
+use super::session::{
+    Answer, CancelTask, CloseMode, CloseSession, Load, Session, SessionError, StartTask, TaskAnswer, Wait,
+};
 use super::sessions::{self, All, DescribeAll, Find, Loaded, TreeRow};
 use crate::contract::event::kinds;
 use crate::contract::{
@@ -237,7 +239,8 @@ impl System {
     }
 
     async fn find(&self, session: &SessionId, purpose: Purpose) -> Result<Addr<Session>, SessionError> {
-        let found = self.services()?.sessions.send(Find(session.clone(), purpose)).await;
+        let find = Find { session: session.clone(), load: Load::Asked, purpose };
+        let found = self.services()?.sessions.send(find).await;
         found.map_err(|_| SessionError::Interrupted)?
     }
 

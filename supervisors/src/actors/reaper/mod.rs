@@ -18,8 +18,8 @@ use look::{Look, look};
 use super::guard::ExitGuard;
 use super::root::Child;
 use super::runtime::Origin;
-use super::session::{CloseMode, CloseSession, Found, FoundRuntime, Load, SessionError, Wait};
-use super::sessions::{Sessions, TakeUp};
+use super::session::{CloseMode, CloseSession, FoundRuntime, Load, SessionError, Wait};
+use super::sessions::{Find, Sessions};
 use super::system::{Env, OwnerKind, Purpose};
 use crate::clock;
 use crate::contract::{CancelCause, OwnerId, RuntimeId};
@@ -90,16 +90,14 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
             (OwnerKind::Run, Some(OwnerKind::Serve)) => continue,
             _ => Load::Collect,
         };
-        let row = match env.claim(&row.id, Purpose::End).await {
-            Ok(row) => row,
-            // Another process was first.
-            Err(SessionError::Foreign { .. }) => continue,
-            Err(error) => return Err(error),
+        let last = env.ledger.tasks(Some(&row.id)).await?.into_iter().next();
+        let task = last.filter(|task| task.state != TaskState::Settled).map(|task| task.id);
+        let session = match sessions.send(Find { session: row.id, load, purpose: Purpose::End }).await {
+            Ok(Ok(session)) => session,
+            // Another process was first; or the tree is going down.
+            Ok(Err(SessionError::Foreign { .. })) | Err(_) => continue,
+            Ok(Err(error)) => return Err(error),
         };
-        let runtime = found_runtime(env, &row).await?;
-        let found = Found::read(env, row, runtime, load).await?;
-        let task = found.last.as_ref().filter(|task| task.state != TaskState::Settled).map(|task| task.id.clone());
-        let Ok(session) = sessions.send(TakeUp(Box::new(found))).await else { continue };
         match (load, task) {
             (Load::Collect, Some(task)) => {
                 reaped.collected += 1;
