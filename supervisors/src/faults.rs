@@ -62,6 +62,19 @@ impl Boundary {
     }
 }
 
+/// `OSTLER_PANIC_AT=journal:25` is the 25th thing that the journal is asked to store.
+pub(crate) fn panic_if_asked(_actor: &str) {
+    #[cfg(feature = "faults")]
+    {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static TIMES: AtomicUsize = AtomicUsize::new(0);
+        let asked = std::env::var("OSTLER_PANIC_AT").unwrap_or_default();
+        if let Some(at) = asked.strip_prefix(&format!("{_actor}:")) {
+            assert_ne!(at, (TIMES.fetch_add(1, Ordering::Relaxed) + 1).to_string(), "asked to by OSTLER_PANIC_AT");
+        }
+    }
+}
+
 /// Every boundary there is, as `OSTLER_DIE_AT` names them: made from the enums, so that none is forgotten.
 #[cfg(feature = "faults")]
 pub fn boundaries() -> Vec<String> {

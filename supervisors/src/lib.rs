@@ -13,3 +13,4 @@ pub mod ledger;
 pub mod machines;
 pub mod owners;
 pub mod tree;
+mod unconfigured;

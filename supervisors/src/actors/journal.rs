@@ -290,6 +290,7 @@ impl Handler<Store> for Journal {
     type Result = ();
 
     fn handle(&mut self, store: Store, ctx: &mut Self::Context) {
+        crate::faults::panic_if_asked("journal");
         let entry = Entry::Store(store);
         if entry.is_urgent() {
             self.urgent.store(true, Ordering::Relaxed);

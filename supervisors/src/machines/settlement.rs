@@ -35,6 +35,8 @@ pub enum Loss {
     Rebooted,
     /// The adapter's state could not be restored.
     Snapshot,
+    /// Its harness is configured no more, so nobody understands what it says.
+    Unconfigured,
 }
 
 /// Processes of the task beside the agent's own session.
@@ -203,6 +205,7 @@ fn by_loss(facts: &Facts) -> Option<Judgement> {
         Loss::Swept => ("the keeper is gone; two sweeps found no process of the runtime", Proof::SweptTwice),
         Loss::Leaked => ("processes of the runtime outlived SIGKILL's deadline", Proof::ObservationLost),
         Loss::Rebooted => ("the machine was booted anew while the task ran", Proof::ObservationLost),
+        Loss::Unconfigured => ("its harness is configured no more; what ran of it was stopped", Proof::ObservationLost),
         Loss::Snapshot => ("the adapter's state could not be read again; the tree was stopped", Proof::ObservationLost),
     };
     Some(unresolved(reason, known.to_owned(), proof))

@@ -6,3 +6,4 @@ mod hostile_output_costs_bounded_memory;
 mod keepers_wait_ready;
 mod the_daemon_may_end_or_stall;
 mod the_shell_says_what_happened;
+mod the_tree_heals_itself;

@@ -28,6 +28,7 @@ impl Containment {
 /// One user's Ostler.
 pub struct Shell {
     root: tempfile::TempDir,
+    containment: Containment,
     pub marker: Marker,
     pub log: PathBuf,
 }
@@ -95,7 +96,7 @@ impl Shell {
         );
         std::fs::write(root.path().join("ostler.toml"), config).expect("written");
         std::fs::create_dir(root.path().join("work")).expect("made");
-        Self { root, marker, log }
+        Self { root, containment, marker, log }
     }
 
     pub fn path(&self) -> &Path {
@@ -187,7 +188,21 @@ impl Shell {
         std::fs::read_to_string(&self.log).unwrap_or_default().lines().count()
     }
 
-    /// Nothing of any runtime is left, counted by a separate process: no process, descriptor, socket, folder.
+    /// The leaves of its runtimes that are still there.
+    fn leaves(&self) -> Vec<PathBuf> {
+        let Some(parent) = ostler_keeper::usable_leaf_parent().filter(|_| self.containment == Containment::Leaf) else {
+            return Vec::new();
+        };
+        let listed = self.ostler(&["session", "list", "--json"]);
+        // Where nothing was run there is no ledger.
+        let sessions = if listed.code == 0 { listed.json() } else { Value::Null };
+        let ids = sessions.as_array().into_iter().flatten().map(|session| session["id"].as_str().expect("id"));
+        let events = ids.flat_map(|id| self.events(id));
+        let runtimes = events.filter_map(|event| Some(event["data"]["runtime_id"].as_str()?.to_owned()));
+        runtimes.map(|id| parent.join(format!("ostler-{id}"))).filter(|leaf| leaf.exists()).collect()
+    }
+
+    /// Nothing of any runtime is left, counted by a separate process: no process, descriptor, socket, folder, leaf.
     pub fn assert_nothing_left(&self) {
         self.marker.assert_gone(Duration::from_secs(10));
         wait_until(Duration::from_secs(10), "nothing is left", || {
@@ -203,6 +218,7 @@ impl Shell {
             self.tasks();
             Err(format!("{count}, {owners} owners"))
         });
+        assert_eq!(self.leaves(), Vec::<PathBuf>::new());
     }
 }
 

@@ -62,6 +62,27 @@ impl Reaper {
 
 impl Actor for Reaper {
     type Context = Context<Self>;
+
+    /// After a failure that took the sessions with it, what they were at is taken up again. At the start of a process
+    /// there is nothing of its own yet.
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let (env, sessions) = (self.env.clone(), self.sessions.clone());
+        let taken_up = async move {
+            if let Err(error) = take_up_own(&env, &sessions).await {
+                tracing::error!(%error, "what this process was at is not taken up again before it is asked for");
+            }
+        };
+        ctx.spawn(taken_up.into_actor(self));
+    }
+}
+
+async fn take_up_own(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<(), SessionError> {
+    for row in unfinished(env, |row| row.owner == env.owner).await? {
+        if let Ok(found) = sessions.send(Find { session: row.id, load: Load::GoOn, purpose: Purpose::End }).await {
+            found?;
+        }
+    }
+    Ok(())
 }
 
 impl Handler<Reap> for Reaper {
@@ -80,7 +101,7 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
     let mut reaped = Reaped::default();
     let free = env.owners.free().await;
     let mut waits = Vec::new();
-    let unfinished = unfinished(env, &free).await?;
+    let unfinished = unfinished(env, |row| row.owner != env.owner && !env.owners.is_held(&row.owner, &free)).await?;
     last_words(env, &unfinished, &free).await?;
     for row in unfinished {
         let kind = free.get(&row.owner).copied();
@@ -128,8 +149,8 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
     Ok(reaped)
 }
 
-/// Sessions of free owners with a task that is not settled, or a runtime that is not gone.
-async fn unfinished(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<Vec<SessionRow>, LedgerError> {
+/// Sessions of such owners with a task that is not settled, or a runtime that is not gone.
+async fn unfinished(env: &Env, of: impl Fn(&SessionRow) -> bool) -> Result<Vec<SessionRow>, LedgerError> {
     let tasks = env.ledger.unsettled().await?;
     let runtimes = env.ledger.runtimes(None).await?;
     let with_task = tasks.iter().map(|task: &TaskRow| task.session.clone());
@@ -137,12 +158,7 @@ async fn unfinished(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<Vec
     let ids: HashSet<_> = with_task.chain(with_runtime).collect();
     let mut rows = Vec::new();
     for id in ids {
-        if let Some(row) = env.ledger.session(&id).await?
-            && row.owner != env.owner
-            && !env.owners.is_held(&row.owner, free)
-        {
-            rows.push(row);
-        }
+        rows.extend(env.ledger.session(&id).await?.filter(&of));
     }
     Ok(rows)
 }

@@ -89,7 +89,7 @@ impl Session {
         if bytes > MAX_PROMPT {
             return Err(SessionError::PromptTooLong { bytes, most: MAX_PROMPT });
         }
-        if self.harness.is_none() {
+        if self.is_unconfigured() {
             return Err(HarnessError::Unknown(self.row.harness.clone()).into());
         }
         let runtime_closes = self.row.state == SessionState::Open && !self.close.is_open();
@@ -123,13 +123,12 @@ impl Handler<Accepted> for Session {
 
     fn handle(&mut self, accepted: Accepted, ctx: &mut Self::Context) {
         let Accepted { row, sequence, stored } = accepted;
-        let Some(harness) = self.harness.clone() else { return };
         if let Err(error) = stored {
             self.context.settled(&row.id, None);
             self.refuse_starters(&row.id, error.into());
             return self.finish_close(ctx);
         }
-        let policy = harness.task_policy(self.env.strays);
+        let policy = self.harness.task_policy(self.env.strays);
         let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);
         let cancel = self.task_cancel.take();
         let id = row.id.clone();

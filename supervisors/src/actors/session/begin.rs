@@ -123,6 +123,10 @@ impl Session {
         }
         self.to_task(Input::Resumed);
         self.request_cancel_again();
+        if self.is_unconfigured() {
+            self.to_task(Input::Lost(Loss::Unconfigured));
+            self.end_leftovers(ctx);
+        }
         self.resume_close(ctx);
     }
 
@@ -132,7 +136,7 @@ impl Session {
     }
 
     fn take_up_task(&mut self, row: TaskRow, events: &[Event], asked: Vec<Fact>, ctx: &mut Context<Self>) {
-        let Some(harness) = self.harness.clone() else { return };
+        let harness = self.harness.clone();
         let policy = harness.task_policy(self.env.strays);
         let facts = render::facts_of(events, &row.id).into_iter().chain(asked);
         let age = std::time::Duration::from_millis(clock::wall_ms().saturating_sub(row.created_ms));
@@ -153,7 +157,7 @@ impl Session {
     }
 
     pub(super) fn start_task_actor(&mut self, row: TaskRow, machine: Machine, sequence: u64, ctx: &mut Context<Self>) {
-        let is_task = self.harness.as_ref().is_some_and(|harness| harness.adapter.lifetime() == Lifetime::Task);
+        let is_task = self.harness.adapter.lifetime() == Lifetime::Task;
         self.task_request = is_task.then(|| (row.id.clone(), row.delegation.clone()));
         self.task_was_submitted = machine.was_submitted();
         self.task_created_ms = row.created_ms;
@@ -173,8 +177,7 @@ impl Session {
     }
 
     pub(super) fn start_runtime(&mut self, row: RuntimeRow, origin: Origin, ctx: &mut Context<Self>) {
-        let Some(harness) = self.harness.clone() else { return };
-        let id = row.id.clone();
+        let (harness, id) = (self.harness.clone(), row.id.clone());
         let begin = RuntimeBegin {
             env: self.env.clone(),
             harness,

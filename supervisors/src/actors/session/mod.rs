@@ -239,7 +239,7 @@ struct ActiveRuntime {
 pub(super) struct Session {
     env: Arc<Env>,
     row: SessionRow,
-    harness: Option<Arc<Harness>>,
+    harness: Arc<Harness>,
     context: ContextMachine,
     task: Option<ActiveTask>,
     /// Who asked for tasks that are being accepted, and what for.
@@ -264,7 +264,9 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(env: Arc<Env>, found: Found, guard: ExitGuard<SessionId>) -> Self {
         Self {
-            harness: env.harness(&found.row.harness),
+            harness: env
+                .harness(&found.row.harness)
+                .unwrap_or_else(|| Arc::new(crate::unconfigured::harness(found.row.harness.clone()))),
             env,
             row: found.row.clone(),
             context: found.context(),
@@ -282,6 +284,13 @@ impl Session {
             next_closer: 0,
             _guard: guard,
         }
+    }
+}
+
+impl Session {
+    /// Whether its harness is configured no more.
+    fn is_unconfigured(&self) -> bool {
+        self.env.harness(&self.row.harness).is_none()
     }
 }
 

@@ -123,7 +123,7 @@ impl Handler<TaskSettled> for Session {
                 runtime.actor.do_send(Order::TaskOver(task.actor));
                 // Nothing may go on acting on behalf of a task whose end is not known; and a program that is the task
                 // has no use without it.
-                let is_task = self.harness.as_ref().is_some_and(|harness| harness.adapter.lifetime() == Lifetime::Task);
+                let is_task = self.harness.adapter.lifetime() == Lifetime::Task;
                 if lost || (is_task && runtime.state == RuntimeState::Starting) {
                     runtime.actor.do_send(Order::Stop(StopMode::Ladder));
                 }

@@ -71,9 +71,9 @@ impl Session {
         }
         self.start_runtime(self.runtime_row(), origin, ctx);
         self.connect_task();
-        let lifetime = self.harness.as_ref().map(|harness| harness.adapter.lifetime());
+        let lifetime = self.harness.adapter.lifetime();
         let Some(runtime) = &self.runtime else { return };
-        if lifetime == Some(Lifetime::Task) {
+        if lifetime == Lifetime::Task {
             // The start is the submission.
             self.to_task(Input::RuntimeReady);
             return;
@@ -84,7 +84,7 @@ impl Session {
 
     pub(super) fn await_ready(&mut self, ctx: &mut Context<Self>) {
         let Some(runtime) = &mut self.runtime else { return };
-        let ready = self.harness.as_ref().map(|harness| harness.deadlines.ready).unwrap_or_default();
+        let ready = self.harness.deadlines.ready;
         runtime.ready_timer = Some(ctx.run_later(ready, |session, _| session.never_ready()));
     }
 

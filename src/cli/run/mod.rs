@@ -1,5 +1,8 @@
 //! `ostler run`: one task, one answer, one honest verdict.
 
+mod verdict;
+mod watch;
+
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -8,12 +11,10 @@ use clap::{Args, ValueEnum};
 use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::clock;
 use ostler_supervisors::contract::{
-    ApprovalDecision, ApprovalPolicy, CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, Position,
-    SessionId, SessionSpec, TaskId, Verdict,
+    ApprovalPolicy, CancelCause, Delegation, HarnessId, Position, SessionId, SessionSpec, TaskId, Verdict,
 };
 use ostler_supervisors::ledger::TaskRow;
 use ostler_supervisors::owners::Owners;
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::harness::choose;
@@ -21,10 +22,11 @@ use super::printer::{Printer, Text};
 use super::progress::{Progress, Style};
 use super::route::Route;
 use super::signals::{Signal, signals};
-use super::table::plain;
 use crate::config::{Settings, Span};
-use crate::door::{self, Door, Embedded, EmbeddedOptions, Events, Remote};
+use crate::door::{self, Door, Embedded, EmbeddedOptions, Remote};
 use crate::error::{Failure, Kind};
+use verdict::verdict;
+use watch::Watch;
 
 /// Ended by a signal, as of the shell's custom.
 const INTERRUPTED: u8 = 130;
@@ -262,221 +264,6 @@ async fn head(settings: &Settings, session: &SessionId) -> Result<Position, Fail
     use ostler_supervisors::ledger::Ledger;
     let ledger = super::route::ledger(settings).await?;
     Ok(ledger.head(session).await?.next())
-}
-
-struct Watch<'a> {
-    printer: &'a Printer,
-    door: &'a dyn Door,
-    task: &'a TaskId,
-    approval: ApprovalPolicy,
-    progress: Progress,
-    events: bool,
-    cancelled: bool,
-    ttft: Option<std::time::Duration>,
-    started: Instant,
-}
-
-impl Watch<'_> {
-    async fn until_settled(
-        &mut self,
-        session: &SessionId,
-        from: Position,
-        signals: &mut mpsc::Receiver<Signal>,
-    ) -> Result<TaskRow, Failure> {
-        let mut events = self.door.events(session, from).await?;
-        let run_id = self.task.run_id();
-        loop {
-            let found = tokio::select! {
-                biased;
-                signal = signals.recv() => {
-                    self.signalled(signal).await?;
-                    continue;
-                }
-                found = events.next() => found?,
-            };
-            let mut over = false;
-            for event in &found {
-                if let Ok(signal) = signals.try_recv() {
-                    self.signalled(Some(signal)).await?;
-                }
-                over |= event["run_id"] == json!(run_id) && is_terminal(event);
-                self.show(event, signals).await?;
-            }
-            if over {
-                return self.door.wait(self.task).await;
-            }
-            if found.is_empty() {
-                self.rest(events.as_mut(), signals).await?;
-            }
-        }
-    }
-
-    /// Waits for events or a signal.
-    async fn rest(&mut self, events: &mut dyn Events, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
-        tokio::select! {
-            more = events.changed() => match more {
-                true => Ok(()),
-                false => Err(Failure::new(Kind::HarnessUnavailable, "the running Ostler ended")),
-            },
-            signal = signals.recv() => self.signalled(signal).await,
-        }
-    }
-
-    async fn signalled(&mut self, signal: Option<Signal>) -> Result<(), Failure> {
-        let cause = match signal {
-            Some(Signal::Interrupt) => CancelCause::Requested,
-            _ => CancelCause::ConsumerCancelled,
-        };
-        self.cancel(cause).await
-    }
-
-    /// The first time asks, the second time forces.
-    async fn cancel(&mut self, cause: CancelCause) -> Result<(), Failure> {
-        if self.cancelled
-            && let Some(line) = self.progress.line("forcing")
-        {
-            self.printer.try_put(Text::Err(line));
-        }
-        self.cancelled = true;
-        self.door.cancel(self.task, cause).await
-    }
-
-    async fn show(&mut self, event: &Value, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
-        if self.ttft.is_none() && event["type"] == "message.delta" {
-            self.ttft = Some(self.started.elapsed());
-        }
-        let text = match self.events {
-            true => Some(Text::Out(format!("{event}\n"))),
-            false => self.progress.of(event).map(Text::Err),
-        };
-        if let Some(text) = text {
-            self.put(text, signals).await?;
-        }
-        if event["type"] == "approval.requested" {
-            self.decide(&event["data"], signals).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits for the reader, and hears signals meanwhile. One that is gone cancels.
-    async fn put(&mut self, text: Text, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
-        let printer = self.printer;
-        loop {
-            tokio::select! {
-                place = printer.place() => match place {
-                    Some(place) => {
-                        place.send(text);
-                        return Ok(());
-                    }
-                    None if self.cancelled => return Ok(()),
-                    None => return self.cancel(CancelCause::ConsumerCancelled).await,
-                },
-                signal = signals.recv() => self.signalled(signal).await?,
-            }
-        }
-    }
-
-    /// The door answers as the caller, once for each request (rules 7). A signal is heard meanwhile.
-    async fn decide(&mut self, data: &Value, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
-        let Some(Ok(interaction)) = data["interaction_id"].as_str().map(str::parse::<InteractionId>) else {
-            return Ok(());
-        };
-        let decision = match self.approval {
-            ApprovalPolicy::Allow => ApprovalDecision::ApproveOnce,
-            ApprovalPolicy::Deny => ApprovalDecision::Decline,
-            ApprovalPolicy::Ask => {
-                if let Some(clear) = self.progress.clear() {
-                    self.printer.try_put(Text::Err(clear));
-                }
-                let question = data["prompt"].as_str().unwrap_or_default().to_owned();
-                tokio::select! {
-                    decision = tokio::task::spawn_blocking(move || ask(&question)) => {
-                        decision.unwrap_or(ApprovalDecision::Decline)
-                    }
-                    signal = signals.recv() => return self.signalled(signal).await,
-                }
-            }
-        };
-        let response = InteractionResponse::Approval { decision };
-        let answered = self.door.respond(self.task, interaction, response);
-        tokio::select! {
-            // One that closed meanwhile needs no answer; how it closed is an event.
-            answered = answered => answered.map(drop),
-            signal = signals.recv() => self.signalled(signal).await,
-        }
-    }
-}
-
-fn is_terminal(event: &Value) -> bool {
-    matches!(event["type"].as_str(), Some("run.completed" | "run.failed" | "run.cancelled"))
-}
-
-fn ask(question: &str) -> ApprovalDecision {
-    eprint!("allow? {question}\n[y]es, [n]o, [s]top the task: ");
-    let mut line = String::new();
-    match std::io::stdin().read_line(&mut line) {
-        Ok(count) if count > 0 => match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => ApprovalDecision::ApproveOnce,
-            "s" | "stop" => ApprovalDecision::Cancel,
-            _ => ApprovalDecision::Decline,
-        },
-        _ => ApprovalDecision::Decline,
-    }
-}
-
-/// What is said of the verdict, and the answer.
-async fn verdict(
-    run: &Run,
-    row: &TaskRow,
-    settings: &Settings,
-    session: &SessionId,
-    total: std::time::Duration,
-    ttft: Option<std::time::Duration>,
-) -> Result<Vec<Text>, Failure> {
-    let Some(outcome) = &row.outcome else { return Ok(Vec::new()) };
-    if run.events {
-        return Ok(Vec::new());
-    }
-    let output = outcome.output.as_ref().map(|output| output.text());
-    if !run.json {
-        let answer = output.filter(|text| !text.is_empty()).map(|text| Text::Out(answer(text)));
-        return Ok(said_of(&outcome.verdict).map(Text::Err).into_iter().chain(answer).collect());
-    }
-    use ostler_supervisors::ledger::Ledger;
-    let harness = super::route::ledger(settings).await?.session(session).await?.map(|row| row.harness);
-    let object = json!({
-        "session": session,
-        "task": row.id,
-        "harness": harness,
-        "outcome": outcome.verdict,
-        "evidence": outcome.evidence,
-        "output": output,
-        "usage": outcome.usage,
-        "timings": {
-            "total_ms": total.as_millis() as u64,
-            "first_output_ms": ttft.map(|span| span.as_millis() as u64),
-        },
-    });
-    Ok(vec![Text::Out(format!("{object:#}\n"))])
-}
-
-/// A program gets the answer as it is; a terminal gets no control sequences of an agent.
-fn answer(text: &str) -> String {
-    let line = text.strip_suffix('\n').unwrap_or(text);
-    match std::io::stdout().is_terminal() {
-        true => format!("{}\n", plain(line)),
-        false => format!("{line}\n"),
-    }
-}
-
-fn said_of(verdict: &Verdict) -> Option<String> {
-    let line = match verdict {
-        Verdict::Completed { .. } => return None,
-        Verdict::Failed { message, .. } => format!("failed: {}", plain(message)),
-        Verdict::Cancelled { cause } => format!("cancelled ({})", format!("{cause:?}").to_lowercase()),
-        Verdict::Unresolved { reason, known } => format!("unresolved ({reason:?}): {known}"),
-    };
-    Some(format!("ostler: {line}\n"))
 }
 
 pub(super) fn exit_code(row: &TaskRow) -> u8 {
