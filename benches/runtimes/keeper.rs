@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ostler_keeper::ladder::Ladder;
 use ostler_keeper::{Open, Order, OrphanPolicy, Report, Stream};
-use ostler_supervisors::keeper::{KeeperProgram, Link, Reports, Spare};
+use ostler_supervisors::keeper::{KeeperProgram, Link, Spare};
 
 use super::{OSTLER, median};
 
@@ -67,21 +67,20 @@ async fn open(spare: Spare, folder: &Path, start: Instant) -> Duration {
     let (link, mut reports) = Link::of(spare).expect("a connection");
     link.order(Order::Open(Box::new(recipe(folder))));
     link.order(Order::Read { stream: Stream::Stdout, from: 0 });
-    until(&mut reports, |report| matches!(report, Report::Output { .. })).await;
-    let took = start.elapsed();
-    until(&mut reports, |report| matches!(report, Report::Emptied(_))).await;
-    link.order(Order::Release);
-    while reports.recv().await.is_some() {}
-    took
-}
-
-async fn until(reports: &mut Reports, wanted: impl Fn(&Report) -> bool) {
-    loop {
-        let report = reports.recv().await.expect("the keeper lives");
-        if wanted(&report) {
-            return;
+    let mut first = None;
+    let (mut emptied, mut read) = (false, false);
+    while !(emptied && read) {
+        // Output and the end of the tree are told in any order.
+        match reports.recv().await.expect("the keeper lives") {
+            Report::Output { .. } if first.is_none() => first = Some(start.elapsed()),
+            Report::OutputEnd { stream: Stream::Stdout, .. } => read = true,
+            Report::Emptied(_) => emptied = true,
+            _ => {}
         }
     }
+    link.order(Order::Release);
+    while reports.recv().await.is_some() {}
+    first.expect("it says something")
 }
 
 fn recipe(folder: &Path) -> Open {
