@@ -111,7 +111,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         let kind = match &error {
-            SessionError::Context(ContextError::Busy { .. }) => Kind::SessionBusy,
+            SessionError::Context(ContextError::Busy { .. }) | SessionError::Ending(_) => Kind::SessionBusy,
             SessionError::Context(ContextError::Blocked { .. }) => Kind::SessionBlocked,
             SessionError::Context(_) | SessionError::Foreign { .. } | SessionError::Awaited(_) => Kind::InvalidState,
             SessionError::Harness(HarnessError::Unknown(_)) => Kind::NotFound,

@@ -2,6 +2,7 @@
 //! written for him: neither a verdict, nor a signal, nor a stop.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -17,6 +18,8 @@ pub(super) enum Text {
     Out(String),
     /// On standard error.
     Err(String),
+    /// Nothing; told when everything before it is written.
+    Mark(oneshot::Sender<()>),
 }
 
 /// The queue's end; whoever drops it does not wait for what is still in it.
@@ -24,6 +27,7 @@ pub(super) enum Text {
 pub(super) struct Printer {
     texts: mpsc::Sender<Text>,
     written: oneshot::Receiver<std::io::Result<()>>,
+    given_up: AtomicBool,
 }
 
 /// A place in the queue.
@@ -37,7 +41,7 @@ impl Printer {
         std::thread::spawn(move || {
             let mut result = Ok(());
             while let Some(text) = queue.blocking_recv() {
-                result = write(&text);
+                result = write(text);
                 if result.is_err() {
                     break;
                 }
@@ -45,7 +49,7 @@ impl Printer {
             // Nobody waits any more.
             let _gone = done.send(result);
         });
-        Self { texts, written }
+        Self { texts, written, given_up: AtomicBool::new(false) }
     }
 
     /// Waits for a place; `None` once standard output is closed.
@@ -62,13 +66,21 @@ impl Printer {
         let _left_out = self.texts.try_send(text);
     }
 
-    /// Waits until everything is written.
+    /// From now on nobody waits for the reader.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until everything is written, unless that was given up.
     ///
     /// # Errors
     ///
     /// If standard output was closed before.
     pub(super) async fn finish(self) -> Result<(), Failure> {
         drop(self.texts);
+        if self.given_up.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         match self.written.await {
             Ok(written) => written.map_err(super::output_closed),
             Err(_) => Ok(()),
@@ -77,7 +89,7 @@ impl Printer {
 }
 
 /// Whoever reads progress may go; the answer is what counts.
-fn write(text: &Text) -> std::io::Result<()> {
+fn write(text: Text) -> std::io::Result<()> {
     match text {
         Text::Out(text) => {
             let mut stdout = std::io::stdout().lock();
@@ -86,6 +98,10 @@ fn write(text: &Text) -> std::io::Result<()> {
         Text::Err(text) => {
             let mut stderr = std::io::stderr().lock();
             let _closed = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+            Ok(())
+        }
+        Text::Mark(reached) => {
+            let _gone = reached.send(());
             Ok(())
         }
     }

@@ -28,8 +28,10 @@ impl Route {
     /// Asks, and leaves nothing behind, whatever the answer is.
     pub(super) async fn ask<T>(self, asked: impl AsyncFnOnce(&dyn Door) -> Result<T, Failure>) -> Result<T, Failure> {
         let answer = asked(self.door()).await;
-        self.leave().await?;
-        answer
+        match (answer, self.leave().await) {
+            (Err(failure), _) | (Ok(_), Err(failure)) => Err(failure),
+            (Ok(answer), Ok(())) => Ok(answer),
+        }
     }
 
     pub(super) fn door(&self) -> &dyn Door {

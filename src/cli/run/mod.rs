@@ -96,10 +96,10 @@ pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
     let printer = Printer::start();
     let done = delegate(&run, prompt, settings, &route, started, &printer, &mut signals).await;
     // Whoever asks again does not wait for the agent to leave: without an owner, its keeper ends it.
-    tokio::select! {
-        left = route.leave() => left?,
-        _ = signals.recv() => {}
-    }
+    let left = tokio::select! {
+        left = route.leave() => left,
+        _ = signals.recv() => Ok(()),
+    };
     // Last, since a reader may take his time; he has it until somebody asks again.
     let written = tokio::select! {
         written = printer.finish() => written,
@@ -107,7 +107,7 @@ pub(super) async fn run(run: Run, settings: &Settings) -> Result<u8, Failure> {
     };
     match done {
         // What was to be said of another end was said.
-        Ok(0) => written.map(|()| 0),
+        Ok(0) => left.and(written).map(|()| 0),
         other => other,
     }
 }
@@ -136,7 +136,7 @@ async fn delegate(
         printer,
         progress: Progress::new(Style::of_stderr(run.quiet)),
         events: run.events,
-        cancelled: false,
+        asked: 0,
         ttft: None,
         started,
     };
@@ -148,6 +148,9 @@ async fn delegate(
     // The verdict is told before the runtime is closed: it rests on the task, not on how long the agent takes to leave.
     for text in verdict(run, &row, settings, &accepted.session, started.elapsed(), watch.ttft).await? {
         watch.put(text, signals).await?;
+    }
+    if watch.asked > 1 {
+        printer.give_up();
     }
     Ok(exit_code(&row))
 }

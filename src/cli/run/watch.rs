@@ -7,11 +7,12 @@ use ostler_supervisors::contract::{
 };
 use ostler_supervisors::ledger::TaskRow;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::super::printer::{Printer, Text};
 use super::super::progress::Progress;
 use super::super::signals::Signal;
+use super::super::table::plain;
 use crate::door::{Door, Events};
 use crate::error::{Failure, Kind};
 
@@ -22,7 +23,8 @@ pub(super) struct Watch<'a> {
     pub(super) approval: ApprovalPolicy,
     pub(super) progress: Progress,
     pub(super) events: bool,
-    pub(super) cancelled: bool,
+    /// How often an end was asked for.
+    pub(super) asked: u32,
     pub(super) ttft: Option<Duration>,
     pub(super) started: Instant,
 }
@@ -83,12 +85,12 @@ impl Watch<'_> {
 
     /// The first time asks, the second time forces.
     async fn cancel(&mut self, cause: CancelCause) -> Result<(), Failure> {
-        if self.cancelled
+        if self.asked > 0
             && let Some(line) = self.progress.line("forcing")
         {
             self.printer.try_put(Text::Err(line));
         }
-        self.cancelled = true;
+        self.asked += 1;
         self.door.cancel(self.task, cause).await
     }
 
@@ -112,19 +114,22 @@ impl Watch<'_> {
     /// Waits for the reader, and hears signals meanwhile. One that is gone cancels.
     pub(super) async fn put(&mut self, text: Text, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
         let printer = self.printer;
-        loop {
+        // Whoever forces the end does not wait for a reader.
+        while self.asked < 2 {
             tokio::select! {
                 place = printer.place() => match place {
                     Some(place) => {
                         place.send(text);
                         return Ok(());
                     }
-                    None if self.cancelled => return Ok(()),
+                    None if self.asked > 0 => return Ok(()),
                     None => return self.cancel(CancelCause::ConsumerCancelled).await,
                 },
                 signal = signals.recv() => self.signalled(signal).await?,
             }
         }
+        printer.try_put(text);
+        Ok(())
     }
 
     /// The door answers as the caller, once for each request (rules 7). A signal is heard meanwhile.
@@ -136,14 +141,19 @@ impl Watch<'_> {
             ApprovalPolicy::Allow => ApprovalDecision::ApproveOnce,
             ApprovalPolicy::Deny => ApprovalDecision::Decline,
             ApprovalPolicy::Ask => {
-                if let Some(clear) = self.progress.clear() {
-                    self.printer.try_put(Text::Err(clear));
-                }
-                let question = data["prompt"].as_str().unwrap_or_default().to_owned();
+                let clear = self.progress.clear().unwrap_or_default();
+                let question = plain(data["prompt"].as_str().unwrap_or_default());
+                let question = format!("{clear}allow? {question}\n[y]es, [n]o, [s]top the task: ");
+                self.put(Text::Err(question), signals).await?;
+                let (mark, written) = oneshot::channel();
+                self.put(Text::Mark(mark), signals).await?;
+                let answer = async {
+                    // A question that nobody could see is not asked.
+                    let _seen = written.await;
+                    tokio::task::spawn_blocking(ask).await
+                };
                 tokio::select! {
-                    decision = tokio::task::spawn_blocking(move || ask(&question)) => {
-                        decision.unwrap_or(ApprovalDecision::Decline)
-                    }
+                    decision = answer => decision.unwrap_or(ApprovalDecision::Decline),
                     signal = signals.recv() => return self.signalled(signal).await,
                 }
             }
@@ -162,8 +172,7 @@ fn is_terminal(event: &Value) -> bool {
     matches!(event["type"].as_str(), Some("run.completed" | "run.failed" | "run.cancelled"))
 }
 
-fn ask(question: &str) -> ApprovalDecision {
-    eprint!("allow? {question}\n[y]es, [n]o, [s]top the task: ");
+fn ask() -> ApprovalDecision {
     let mut line = String::new();
     match std::io::stdin().read_line(&mut line) {
         Ok(count) if count > 0 => match line.trim().to_lowercase().as_str() {

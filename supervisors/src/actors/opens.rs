@@ -69,7 +69,7 @@ pub(super) struct Opens {
     limits: OpenLimits,
     keeper: KeeperProgram,
     spares: VecDeque<Spare>,
-    /// The one that is being started.
+    /// The one that is being started, or the pause after one that was not.
     starting_spare: Option<SpawnHandle>,
     starting: Arc<Semaphore>,
     live: Arc<Semaphore>,
@@ -109,7 +109,10 @@ impl Opens {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "no spare keeper could be started");
-                    ctx.run_later(SPARE_PAUSE, Self::refill);
+                    opens.starting_spare = Some(ctx.run_later(SPARE_PAUSE, |opens, ctx| {
+                        opens.starting_spare = None;
+                        opens.refill(ctx);
+                    }));
                 }
             }
         });

@@ -40,18 +40,27 @@ pub struct TreeRow {
 
 /// The actor of a session; it is loaded if it is not, once, however many ask.
 #[derive(Message)]
-#[rtype(result = "Result<Addr<Session>, SessionError>")]
+#[rtype(result = "Result<(Addr<Session>, Loading), SessionError>")]
 pub(super) struct Find {
     pub(super) session: SessionId,
     pub(super) load: Load,
     pub(super) purpose: Purpose,
 }
 
+/// Whose asking loaded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loading {
+    /// This one's, as it was wanted.
+    Ours,
+    /// Somebody else's.
+    Others,
+}
+
 /// Somebody who asked for a session that is being loaded.
 struct Waiting {
     load: Load,
     purpose: Purpose,
-    reply: oneshot::Sender<Result<Addr<Session>, SessionError>>,
+    reply: oneshot::Sender<Result<(Addr<Session>, Loading), SessionError>>,
 }
 
 /// The actor of a session, if it is loaded.
@@ -103,7 +112,7 @@ impl Sessions {
     fn find(&mut self, id: SessionId, waiting: Waiting, ctx: &mut Context<Self>) {
         if let Some(actor) = self.loaded(&id) {
             // Whoever is gone does not mind.
-            let _gone = waiting.reply.send(Ok(actor));
+            let _gone = waiting.reply.send(Ok((actor, Loading::Others)));
         } else if let Some(others) = self.loading.get_mut(&id) {
             others.push(waiting);
         } else {
@@ -119,7 +128,7 @@ impl Sessions {
 
     /// All who waited get its actor. An error is for the one who asked first; the others ask for themselves.
     fn found(&mut self, id: &SessionId, found: Result<Found, SessionError>, ctx: &mut Context<Self>) {
-        let found = found.map(|found| self.start(found, ctx.address()));
+        let found = found.map(|found| (self.start(found, ctx.address()), Loading::Ours));
         let mut waiting = self.loading.remove(id).unwrap_or_default().into_iter();
         if let Some(first) = waiting.next() {
             let _gone = first.reply.send(found);
@@ -150,7 +159,7 @@ impl Actor for Sessions {
 }
 
 impl Handler<Find> for Sessions {
-    type Result = ResponseFuture<Result<Addr<Session>, SessionError>>;
+    type Result = ResponseFuture<Result<(Addr<Session>, Loading), SessionError>>;
 
     fn handle(&mut self, find: Find, ctx: &mut Self::Context) -> Self::Result {
         let (reply, found) = oneshot::channel();

@@ -241,7 +241,7 @@ impl System {
     async fn find(&self, session: &SessionId, purpose: Purpose) -> Result<Addr<Session>, SessionError> {
         let find = Find { session: session.clone(), load: Load::Asked, purpose };
         let found = self.services()?.sessions.send(find).await;
-        found.map_err(|_| SessionError::Interrupted)?
+        Ok(found.map_err(|_| SessionError::Interrupted)??.0)
     }
 
     /// The configured harnesses.

@@ -19,10 +19,10 @@ use super::guard::ExitGuard;
 use super::root::Child;
 use super::runtime::Origin;
 use super::session::{CloseMode, CloseSession, FoundRuntime, Load, SessionError, Wait};
-use super::sessions::{Find, Sessions};
+use super::sessions::{Find, Loading, Sessions};
 use super::system::{Env, OwnerKind, Purpose};
 use crate::clock;
-use crate::contract::{CancelCause, OwnerId, RuntimeId};
+use crate::contract::{OwnerId, RuntimeId};
 use crate::ledger::{LedgerError, RuntimeState, SessionRow, TaskRow, TaskState};
 use crate::machines::settlement::Loss;
 
@@ -78,8 +78,9 @@ impl Actor for Reaper {
 
 async fn take_up_own(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<(), SessionError> {
     for row in unfinished(env, |row| row.owner == env.owner).await? {
-        if let Ok(found) = sessions.send(Find { session: row.id, load: Load::GoOn, purpose: Purpose::End }).await {
-            found?;
+        let find = Find { session: row.id.clone(), load: Load::GoOn, purpose: Purpose::End };
+        if let Ok(Err(error)) = sessions.send(find).await {
+            tracing::error!(session = %row.id, %error, "the session is not taken up before it is asked for");
         }
     }
     Ok(())
@@ -114,7 +115,9 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
         let last = env.ledger.tasks(Some(&row.id)).await?.into_iter().next();
         let task = last.filter(|task| task.state != TaskState::Settled).map(|task| task.id);
         let session = match sessions.send(Find { session: row.id, load, purpose: Purpose::End }).await {
-            Ok(Ok(session)) => session,
+            Ok(Ok((session, Loading::Ours))) => session,
+            // Whoever asked for it meanwhile goes on with it.
+            Ok(Ok((_, Loading::Others))) => continue,
             // Another process was first; or the tree is going down.
             Ok(Err(SessionError::Foreign { .. })) | Err(_) => continue,
             Ok(Err(error)) => return Err(error),
@@ -139,7 +142,7 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
             let _rebuilt = settled.await;
         }
         let (reply, closed) = oneshot::channel();
-        session.do_send(CloseSession { mode: CloseMode::Runtime(CancelCause::ConsumerCancelled), reply });
+        session.do_send(CloseSession { mode: CloseMode::Unused, reply });
         let _rebuilt = closed.await;
     }
     reaped.swept = sweep_unknown(env, &free).await?;
@@ -224,7 +227,7 @@ async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
     })
 }
 
-/// A folder without an identity is a fence, or that of a keeper that registers this very moment or was killed at it.
+/// A folder without an identity is a fence, or has not got its name yet.
 fn is_young(folder: &Path) -> bool {
     let made = folder.metadata().and_then(|folder| folder.modified()).ok();
     made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age < YOUNG)

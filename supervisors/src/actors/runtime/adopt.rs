@@ -11,7 +11,7 @@ use super::super::reaper::look::{Look, look};
 use super::super::reaper::sweep;
 use super::super::render;
 use super::super::session::RuntimeNews;
-use super::{Origin, Phase, Runtime, exit_fact};
+use super::{InputPipe, Origin, Phase, Runtime, exit_fact};
 use crate::adapter::{Answer, OpenContext, Told};
 use crate::contract::event::kinds;
 use crate::framer::Framer;
@@ -126,8 +126,14 @@ impl Runtime {
         }
         // What was asked over the old connection is asked again.
         self.to_task(Input::Resumed);
-        let ready = self.adapter.as_ref().is_some_and(|adapter| adapter.is_ready());
-        self.news(RuntimeNews::Adopted { ready });
+        if state.input.closed {
+            self.input = InputPipe::Closed;
+        }
+        self.retire();
+        if !self.has_ended() {
+            let ready = self.adapter.as_ref().is_some_and(|adapter| adapter.is_ready());
+            self.news(RuntimeNews::Adopted { ready });
+        }
     }
 
     /// Everything a gone keeper wrote down, in the order of an end.

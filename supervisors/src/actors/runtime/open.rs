@@ -192,6 +192,10 @@ impl Handler<Submit> for Runtime {
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
         let Submit { task, delegation, worker, taken } = submit;
         if self.has_ended() {
+            // One that nobody can speak to ends only if it is told to.
+            if self.stop.is_none() && self.is_mute() {
+                self.order_stop(StopMode::Ladder);
+            }
             return;
         }
         self.task = Serving::Task(worker);

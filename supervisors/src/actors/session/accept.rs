@@ -93,8 +93,11 @@ impl Session {
             return Err(HarnessError::Unknown(self.row.harness.clone()).into());
         }
         let runtime_closes = self.row.state == SessionState::Open && !self.close.is_open();
-        if self.env.is_draining() || runtime_closes {
+        if self.env.is_draining() {
             return Err(SessionError::Draining);
+        }
+        if runtime_closes {
+            return Err(SessionError::Ending(self.row.id.clone()));
         }
         Ok(self.context.claim(&self.row.id, task.clone())?)
     }

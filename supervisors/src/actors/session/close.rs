@@ -23,7 +23,6 @@ pub(super) type Closer = oneshot::Sender<Result<(), SessionError>>;
 #[derive(Message)]
 #[rtype(result = "()")]
 struct ClosedStored {
-    waiters: Vec<u64>,
     stored: Stored,
 }
 
@@ -40,6 +39,13 @@ impl Handler<CloseSession> for Session {
                 CancelCause::Requested
             }
             CloseMode::Runtime(cause) => cause,
+            CloseMode::Unused => {
+                if matches!(self.context, ContextMachine::Busy(_)) {
+                    let closer = self.next_closer;
+                    return self.tell_closers(&[closer], || Ok(()));
+                }
+                CancelCause::ConsumerCancelled
+            }
         };
         self.ask_close(self.next_closer, cause, ctx);
     }
@@ -145,14 +151,18 @@ impl Session {
             }
             return;
         }
-        self.row.state = SessionState::Closed;
+        if let Some(told) = &mut self.storing_close {
+            return told.extend(waiters);
+        }
+        self.storing_close = Some(waiters);
+        let row = SessionRow { state: SessionState::Closed, native: None, ..self.row.clone() };
         let draft = Draft {
             events: vec![render::outside(kinds::SESSION_CLOSED, json!({}))],
-            changes: vec![self.row_without_native()],
+            changes: vec![Change::Session(row)],
             ..Draft::default()
         };
         let own = ctx.address();
-        let then = Box::new(move |stored| own.do_send(ClosedStored { waiters, stored }));
+        let then = Box::new(move |stored| own.do_send(ClosedStored { stored }));
         self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: Some(then) });
     }
 
@@ -167,7 +177,13 @@ impl Handler<ClosedStored> for Session {
     type Result = ();
 
     fn handle(&mut self, closed: ClosedStored, _: &mut Self::Context) {
-        let ClosedStored { waiters, stored } = closed;
+        let ClosedStored { stored } = closed;
+        match &stored {
+            Ok(()) => self.row.state = SessionState::Closed,
+            // It can be tried again.
+            Err(_) => self.close = Close::Open,
+        }
+        let waiters = self.storing_close.take().unwrap_or_default();
         self.tell_closers(&waiters, || stored.clone().map_err(SessionError::from));
     }
 }

@@ -67,6 +67,9 @@ pub enum SessionError {
         "session {0} is not closed: processes of it outlive every signal; its keeper watches on, so try again later"
     )]
     NotClosed(SessionId),
+    /// What ran in it is being ended.
+    #[error("what ran in session {0} is being ended; try again in a moment")]
+    Ending(SessionId),
     /// Ostler is shutting down.
     #[error("nothing new is accepted: Ostler is shutting down")]
     Draining,
@@ -206,6 +209,8 @@ pub(super) enum CloseMode {
     Session,
     /// Its runtime ends; the session can be used again later.
     Runtime(CancelCause),
+    /// The same, unless somebody has begun to use it.
+    Unused,
 }
 
 /// What a session is doing now.
@@ -257,6 +262,8 @@ pub(super) struct Session {
     closers: Vec<(u64, close::Closer)>,
     /// Why whoever is being closed is cancelled.
     close_cause: CancelCause,
+    /// Who is told when the last event is stored, while it is being stored.
+    storing_close: Option<Vec<u64>>,
     next_closer: u64,
     _guard: ExitGuard<SessionId>,
 }
@@ -281,6 +288,7 @@ impl Session {
             close: Close::Open,
             closers: Vec::new(),
             close_cause: CancelCause::Requested,
+            storing_close: None,
             next_closer: 0,
             _guard: guard,
         }

@@ -45,6 +45,9 @@ impl Session {
     }
 
     fn runtime_adopted(&mut self, ready: bool, ctx: &mut Context<Self>) {
+        if self.runtime.as_ref().is_some_and(|runtime| runtime.state == RuntimeState::Ending) {
+            return;
+        }
         if ready {
             self.set_runtime(RuntimeState::Ready, ctx);
         } else {
@@ -98,9 +101,16 @@ impl Handler<TaskNotTaken> for Session {
     type Result = ();
 
     fn handle(&mut self, waiting: TaskNotTaken, ctx: &mut Self::Context) {
-        if self.task.as_ref().is_some_and(|task| task.id == waiting.0) {
-            self.admit_waiting(ctx);
+        if self.task.as_ref().is_none_or(|task| task.id != waiting.0) {
+            return;
         }
+        self.runtime.take_if(|runtime| !runtime.actor.connected());
+        if let Some(runtime) = self.runtime.as_mut().filter(|runtime| runtime.state == RuntimeState::Ready) {
+            // Offered again it would refuse again; the next one comes when this one is over.
+            runtime.state = RuntimeState::Ending;
+            runtime.actor.do_send(Order::Stop(StopMode::Ladder));
+        }
+        self.admit_waiting(ctx);
     }
 }
 

@@ -28,6 +28,10 @@ impl Session {
     }
 
     fn acquire(&mut self, ctx: &mut Context<Self>) {
+        // A session that is loaded while everything is closed starts nothing; the next owner does.
+        if self.env.is_draining() {
+            return;
+        }
         let (reply, granted) = oneshot::channel();
         self.env.opens.do_send(Acquire { reply });
         ctx.spawn(granted.into_actor(self).map(|granted, session, ctx| match granted {

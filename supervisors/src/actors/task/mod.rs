@@ -175,11 +175,13 @@ impl Task {
     /// The submission never was, and neither were its events, but for what was numbered after them. The session finds
     /// another runtime.
     fn not_taken(&mut self, ctx: &mut Context<Self>) {
-        if let Some(held) = self.held.take_if(|held| held.later.events.is_empty()) {
-            self.sequence = held.sequence;
-            self.store(held.later, held.tickets);
-        }
-        let (mut draft, tickets) = self.with_held(Draft::default(), None);
+        let (mut draft, tickets) = match self.held.take_if(|held| held.later.events.is_empty()) {
+            Some(held) => {
+                self.sequence = held.sequence;
+                (held.later, held.tickets)
+            }
+            None => self.with_held(Draft::default(), None),
+        };
         self.step(Input::NotTaken, &mut draft, ctx);
         self.store(draft, tickets);
         self.session.do_send(TaskNotTaken(self.row.id.clone()));

@@ -371,6 +371,7 @@ impl Task {
         if !self.interactions.iter().any(fits) {
             return effects.push(Effect::Replied(id.clone(), Reply::Refused));
         }
+        self.answers.retain(|(other, _)| other != id);
         self.answers.push((id.clone(), now + ANSWER_PATIENCE));
         self.wait_for_answers(effects);
         self.interact(id, interaction::Input::Respond(response), effects);

@@ -126,6 +126,10 @@ impl Watch {
 fn feed(task: &mut Task, watch: &mut Watch, input: Input, now: Millis) -> Vec<Effect> {
     let before = task.state();
     let effects = task.step(input.clone(), now);
+    if (before, task.state()) == (TaskState::Submitted, TaskState::Admitted) {
+        assert_eq!(input, Input::NotTaken, "only what was not taken is submitted again");
+        watch.submitted -= 1;
+    }
     watch.note(&input, &effects);
     assert!(before != TaskState::Settled || task.state() == TaskState::Settled, "a verdict was taken back");
     assert_eq!(task.state() == TaskState::Settled, watch.settled.is_some());

@@ -84,15 +84,34 @@ fn a_runtime_that_ends_before_the_submission_proves_that_nothing_was_submitted()
 }
 
 #[test]
-fn a_start_that_failed_is_the_verdict_where_nothing_can_have_been_submitted_by_it() {
+fn a_start_that_failed_is_the_verdict_before_the_submission_and_an_agent_that_never_ran_after_it() {
     let failed = || Input::NotStarted("no such file".into());
-    let outcome = verdict(&told(&mut accepted(POLICIES[0]), [failed()]));
-    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::NeverStarted));
-    assert_eq!(told(&mut submitted(POLICIES[0]), [failed()]), vec![]);
-    let outcome = verdict(&told(&mut submitted(BY_EXIT), [failed()]));
-    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::NeverStarted));
-    let outcome = verdict(&told(&mut submitted(BY_EXIT), [cancel(), failed()]));
-    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("cancelled", Proof::NeverStarted));
+    let never_ran = || Input::NeverRan("no such file".into());
+    for before in [failed(), never_ran()] {
+        let outcome = verdict(&told(&mut accepted(POLICIES[0]), [before]));
+        assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::NeverStarted));
+    }
+    for policy in [POLICIES[0], BY_EXIT] {
+        assert_eq!(told(&mut submitted(policy), [failed()]), vec![]);
+        let outcome = verdict(&told(&mut submitted(policy), [never_ran()]));
+        assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::NeverStarted));
+        let outcome = verdict(&told(&mut submitted(policy), [cancel(), never_ran()]));
+        assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("cancelled", Proof::NeverStarted));
+    }
+}
+
+#[test]
+fn what_was_not_taken_is_submitted_to_the_next_runtime_unless_it_is_cancelled() {
+    let mut task = submitted(POLICIES[0]);
+    assert_eq!(told(&mut task, [Input::NotTaken]), vec![]);
+    assert_eq!(task.state(), TaskState::Admitted);
+    assert!(told(&mut task, [Input::RuntimeReady]).contains(&Effect::Submit));
+    let outcome = verdict(&told(&mut submitted(POLICIES[0]), [cancel(), Input::NotTaken]));
+    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("cancelled", Proof::NeverSubmitted));
+    let mut running = submitted(POLICIES[0]);
+    told(&mut running, [Input::Fact(Fact::Began)]);
+    assert_eq!(told(&mut running, [Input::NotTaken]), vec![]);
+    assert_eq!(running.state(), TaskState::Running);
 }
 
 #[test]
