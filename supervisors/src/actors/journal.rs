@@ -19,8 +19,10 @@ use super::root::Child;
 use crate::contract::{Event, EventKind, Position, SessionId, TaskId};
 use crate::ledger::{AppendError, Change, Commit, Ledger, LedgerError, Urgency};
 
-/// The most events of one group.
-const GROUP: usize = 8192;
+/// The most events of one group: what it takes to commit them is what another session waits.
+const GROUP: usize = 2048;
+/// The most of them that are of one session while others wait as well.
+const SHARE: usize = 512;
 /// The pause before a failed commit is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// A step of compaction follows this many groups.
@@ -136,14 +138,8 @@ impl Journal {
             return;
         }
         self.work = Work::Committing;
-        let mut events = 0;
-        let fits = |entry: &&Entry| {
-            events += entry.events() + 1;
-            events <= GROUP
-        };
-        let count = self.queue.iter().take_while(fits).count().max(1);
         let (mut group, mut flushes) = (Vec::new(), Vec::new());
-        for entry in self.queue.drain(..count) {
+        for entry in next_group(&mut self.queue) {
             match entry {
                 Entry::Store(store) => group.push(store),
                 Entry::Flush(waiter) => flushes.push(waiter),
@@ -188,11 +184,39 @@ enum Entry {
     Flush(oneshot::Sender<()>),
 }
 
+/// Takes the next group. Each session's drafts stay in their order; one that writes much gets its share while others
+/// wait; and a flush follows everything that came before it.
+fn next_group(queue: &mut Vec<Entry>) -> Vec<Entry> {
+    let of = |entry: &Entry| entry.session().cloned();
+    let first = queue.iter().find_map(of);
+    let alone = queue.iter().filter_map(of).all(|session| Some(session) == first);
+    let share = if alone { GROUP } else { SHARE };
+    let (mut group, mut rest, mut total) = (Vec::new(), Vec::new(), 0);
+    let mut used: HashMap<SessionId, usize> = HashMap::new();
+    for entry in queue.drain(..) {
+        let fits = match &entry {
+            Entry::Flush(_) => rest.is_empty(),
+            Entry::Store(store) => {
+                let size = store.draft.events.len() + 1;
+                let used = used.entry(store.session.clone()).or_default();
+                let fits = (*used == 0 || *used + size <= share) && (total == 0 || total + size <= GROUP);
+                // What is held back holds back whatever of its session comes after it.
+                *used = if fits { *used + size } else { usize::MAX / 2 };
+                total += if fits { size } else { 0 };
+                fits
+            }
+        };
+        if fits { group.push(entry) } else { rest.push(entry) }
+    }
+    *queue = rest;
+    group
+}
+
 impl Entry {
-    fn events(&self) -> usize {
+    fn session(&self) -> Option<&SessionId> {
         match self {
-            Self::Store(store) => store.draft.events.len(),
-            Self::Flush(_) => 0,
+            Self::Store(store) => Some(&store.session),
+            Self::Flush(_) => None,
         }
     }
 
@@ -307,5 +331,46 @@ impl Handler<Flush> for Journal {
     fn handle(&mut self, flush: Flush, ctx: &mut Self::Context) {
         self.queue.push(Entry::Flush(flush.0));
         self.begin(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(session: &str, events: usize) -> Entry {
+        let event = || NewEvent { run: None, kind: EventKind::from_adapter("x"), data: RawValue::NULL.to_owned() };
+        let draft = Draft { events: (0..events).map(|_| event()).collect(), ..Draft::default() };
+        Entry::Store(Store { session: session.parse().expect("an id"), draft, then: None })
+    }
+
+    /// The sessions of a group, and how many events each of its entries has; `-` is a flush.
+    fn taken(queue: &mut Vec<Entry>) -> Vec<String> {
+        let name = |entry: &Entry| match entry {
+            Entry::Store(store) => format!("{}{}", store.session, store.draft.events.len()),
+            Entry::Flush(_) => "-".to_owned(),
+        };
+        next_group(queue).iter().map(name).collect()
+    }
+
+    fn flush() -> Entry {
+        Entry::Flush(oneshot::channel().0)
+    }
+
+    #[test]
+    fn a_flood_gets_its_share_while_others_wait_and_keeps_its_order() {
+        let mut queue = vec![entry("f", 300), entry("f", 301), entry("f", 2), flush(), entry("a", 1), entry("a", 2)];
+        assert_eq!(taken(&mut queue), ["f300", "a1", "a2"]);
+        assert_eq!(taken(&mut queue), ["f301", "f2", "-"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn alone_it_gets_whole_groups_and_one_that_is_larger_than_any_is_taken_by_itself() {
+        let mut queue = vec![entry("f", 2000), entry("f", 40), entry("f", 20), entry("f", 9000), entry("f", 1)];
+        assert_eq!(taken(&mut queue), ["f2000", "f40"]);
+        assert_eq!(taken(&mut queue), ["f20"]);
+        assert_eq!(taken(&mut queue), ["f9000"]);
+        assert_eq!(taken(&mut queue), ["f1"]);
     }
 }
