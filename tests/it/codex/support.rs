@@ -67,7 +67,7 @@ impl User {
             "[harness.hasty]\nadapter = \"oneshot\"\ncommand = {:?}\n\
              environment = {{ MARK = {:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
              [harness.hasty.deadlines]\nend_of_input = \"0ms\"\nterminate = \"0ms\"\nkill = \"0ms\"\n",
-            ["python3", "-c", "import time; x = bytearray(600 << 20); print('up', flush=True); time.sleep(1000)"],
+            ["python3", "-c", "import time; x = b'x' * (600 << 20); print('up', flush=True); time.sleep(1000)"],
             shell.marker.text(),
         );
         std::fs::write(path("ostler.toml"), config).expect("written");
