@@ -65,7 +65,7 @@ fn start(command: impl IntoIterator<Item = OsString>) -> Option<i32> {
 fn watch(leader: i32, events: &SignalFd) -> Option<Exit> {
     let mut owner = std::io::stdin();
     loop {
-        reap_others(leader);
+        wait::reap_others(leader);
         match wait::look(leader) {
             Waited::Ended(exit) => return Some(exit),
             Waited::Unknown => return Some(Exit::Signal { signal: 0, core: false }),
@@ -76,13 +76,6 @@ fn watch(leader: i32, events: &SignalFd) -> Option<Exit> {
         if owner_moved && matches!(owner.read(&mut [0; 64]), Ok(0) | Err(_)) {
             return None;
         }
-    }
-}
-
-fn reap_others(leader: i32) {
-    let own = std::process::id() as i32;
-    for pid in tree::children(own).into_iter().filter(|pid| *pid != leader) {
-        wait::reap(pid);
     }
 }
 

@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use crate::message::Exit;
+use crate::tree;
 
 /// What waiting for one child said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,4 +54,11 @@ pub(crate) fn reap(pid: i32) -> bool {
 /// Reaps every child that has ended.
 pub(crate) fn reap_all() {
     while reap(-1) {}
+}
+
+/// Reaps every child that has ended but the leader, each by its id.
+pub(crate) fn reap_others(leader: i32) {
+    for pid in tree::children(std::process::id() as i32).into_iter().filter(|pid| *pid != leader) {
+        reap(pid);
+    }
 }

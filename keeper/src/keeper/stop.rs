@@ -178,9 +178,7 @@ impl Agent {
         }
         let own = std::process::id() as i32;
         // Any answer is fine for the others: reaped now, or still alive.
-        for pid in tree::children(own).into_iter().filter(|&pid| pid != self.pid) {
-            wait::reap(pid);
-        }
+        wait::reap_others(self.pid);
         if let Some(exit) = self.leader_exit() {
             self.leader = Leader::Ended(exit);
             if tree::children(own).iter().all(|&pid| pid == self.pid) {

@@ -1,17 +1,17 @@
 //! The Agent Client Protocol on stdin and stdout, one object a line.
 
 use std::collections::HashMap;
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
 use crate::perform::{Cancel, TurnEnd, Voice, perform};
 use crate::script::{self, AskKind, Step};
+use crate::wire::{Output, each_message, lock};
 
 pub(crate) fn run() -> ExitCode {
     let agent = Arc::new(Agent::default());
@@ -19,43 +19,21 @@ pub(crate) fn run() -> ExitCode {
         let mut voice = Turn { agent: agent.clone(), session: String::new() };
         perform(&script::parse(&start), &mut voice, &Arc::default());
     }
-    for line in std::io::stdin().lock().lines() {
-        let Ok(line) = line else { break };
-        match serde_json::from_str(&line) {
-            Ok(message) => agent.message(message),
-            Err(error) => eprintln!("ostler-agent: not JSON: {error}"),
-        }
-    }
+    each_message(|message| agent.message(message));
     ExitCode::SUCCESS
 }
 
 #[derive(Default)]
 struct Agent {
-    output: Mutex<()>,
+    output: Output,
     next: AtomicU64,
     turns: Mutex<HashMap<String, Arc<Cancel>>>,
     questions: Mutex<HashMap<u64, Sender<Value>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Agent {
-    fn write(&self, bytes: &[u8]) {
-        let _one_line_at_a_time = lock(&self.output);
-        let mut stdout = std::io::stdout().lock();
-        if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
-            std::process::exit(1);
-        }
-    }
-
-    fn send(&self, message: &Value) {
-        self.write(format!("{message}\n").as_bytes());
-    }
-
     fn answer(&self, id: &Value, result: Value) {
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+        self.output.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
     }
 
     fn message(self: &Arc<Self>, message: Value) {
@@ -79,7 +57,7 @@ impl Agent {
             "session/prompt" => self.prompt(id.clone(), params.clone()),
             _ => {
                 let error = json!({ "code": -32601, "message": format!("no method {method}") });
-                self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+                self.output.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
             }
         }
     }
@@ -99,7 +77,7 @@ impl Agent {
             self.answer(id, Value::Null);
         } else {
             let error = json!({ "code": -32600, "message": format!("no session {session}") });
-            self.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            self.output.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         }
     }
 
@@ -144,7 +122,7 @@ impl Agent {
         let (sender, receiver) = channel();
         let id = 1000 + self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.questions).insert(id, sender);
-        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        self.output.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         receiver
     }
 }
@@ -170,7 +148,7 @@ struct Turn {
 impl Turn {
     fn update(&self, update: Value) {
         let params = json!({ "sessionId": self.session, "update": update });
-        self.agent.send(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
+        self.agent.output.send(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
     }
 
     fn chunk(&self, kind: &str, text: &str) {
@@ -227,7 +205,7 @@ impl Voice for Turn {
     }
 
     fn raw(&mut self, bytes: &[u8]) {
-        self.agent.write(bytes);
+        self.agent.output.write(bytes);
     }
 
     fn close_stdout(&mut self) {

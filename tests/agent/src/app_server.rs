@@ -4,52 +4,30 @@
 //! script started, and `end STATUS` is the turn's status. It asks for no approvals.
 
 use std::collections::HashMap;
-use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
 use crate::perform::{Cancel, TurnEnd, Voice, perform};
 use crate::script::{self, AskKind};
+use crate::wire::{Output, each_message, lock};
 
 pub(crate) fn run() -> ExitCode {
     let server = Arc::new(Server::default());
-    for line in std::io::stdin().lock().lines() {
-        let Ok(line) = line else { break };
-        match serde_json::from_str::<Value>(&line) {
-            Ok(message) => server.message(&message),
-            Err(error) => eprintln!("ostler-agent: not JSON: {error}"),
-        }
-    }
+    each_message(|message| server.message(&message));
     ExitCode::SUCCESS
 }
 
 #[derive(Default)]
 struct Server {
-    output: Mutex<()>,
+    output: Output,
     turns: AtomicU64,
     running: Mutex<HashMap<String, Arc<Cancel>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Server {
-    fn write(&self, bytes: &[u8]) {
-        let _one_line_at_a_time = lock(&self.output);
-        let mut stdout = std::io::stdout().lock();
-        if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
-            std::process::exit(1);
-        }
-    }
-
-    fn send(&self, message: &Value) {
-        self.write(format!("{message}\n").as_bytes());
-    }
-
     fn message(self: &Arc<Self>, message: &Value) {
         let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else { return };
         let params = &message["params"];
@@ -62,9 +40,13 @@ impl Server {
                 lock(&self.running).get(params["turnId"].as_str().unwrap_or_default()).iter().for_each(|c| c.request());
                 json!({})
             }
-            _ => return self.send(&json!({ "id": id, "error": { "code": -32600, "message": "no such method" } })),
+            _ => {
+                return self
+                    .output
+                    .send(&json!({ "id": id, "error": { "code": -32600, "message": "no such method" } }));
+            }
         };
-        self.send(&json!({ "id": id, "result": result }));
+        self.output.send(&json!({ "id": id, "result": result }));
     }
 
     fn start(self: &Arc<Self>, id: &Value, params: &Value) {
@@ -74,7 +56,7 @@ impl Server {
         let mut turn = Turn { server: self.clone(), thread: params["threadId"].clone(), id: id_of_turn };
         let cancel = Arc::new(Cancel::default());
         lock(&self.running).insert(turn.id.clone(), cancel.clone());
-        self.send(&json!({ "id": id, "result": { "turn": { "id": turn.id, "status": "inProgress" } } }));
+        self.output.send(&json!({ "id": id, "result": { "turn": { "id": turn.id, "status": "inProgress" } } }));
         std::thread::spawn(move || {
             turn.tell("turn/started", json!({ "turn": { "id": turn.id, "status": "inProgress" } }));
             let status = match perform(&script::parse(&prompt), &mut turn, &cancel) {
@@ -97,7 +79,7 @@ struct Turn {
 impl Turn {
     fn tell(&self, method: &str, mut params: Value) {
         params["threadId"] = self.thread.clone();
-        self.server.send(&json!({ "method": method, "params": params }));
+        self.server.output.send(&json!({ "method": method, "params": params }));
     }
 
     fn item(&self, method: &str, item: Value) {
@@ -131,7 +113,7 @@ impl Voice for Turn {
     }
 
     fn raw(&mut self, bytes: &[u8]) {
-        self.server.write(bytes);
+        self.server.output.write(bytes);
     }
 
     fn close_stdout(&mut self) {

@@ -53,6 +53,7 @@ mod child;
 mod lines;
 mod perform;
 mod script;
+mod wire;
 
 use std::io::Write;
 use std::process::ExitCode;

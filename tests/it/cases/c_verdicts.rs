@@ -7,7 +7,7 @@ use ostler::ledger::{SqliteLedger, SqliteOptions};
 use ostler_supervisors::ledger::Ledger;
 use serde_json::Value;
 
-use super::{configure, end, finish, is_terminal, kill, kill_keepers, received, settled, text};
+use super::{configure, finish, is_terminal, kill, kill_keepers, received, settled, text};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Shell, assert_whole};
 
@@ -59,8 +59,7 @@ fn case_c2_what_killed_keepers_left_is_gone_before_the_verdict() {
         assert_eq!(alive, vec![], "the verdict came before the proof");
         let outcome = &shell.tasks()[0]["outcome"];
         assert_eq!((&outcome["verdict"], &outcome["reason"]), (&"unresolved".into(), &"OBSERVATION_LOST".into()));
-        end(daemon);
-        shell.assert_nothing_left();
+        shell.end(daemon);
     }
 }
 
@@ -84,8 +83,7 @@ fn case_c2_an_owner_that_returns_while_its_keepers_give_up_judges_after_them() {
         let outcome = &shell.tasks()[0]["outcome"];
         let said = (&outcome["verdict"], &outcome["evidence"]["note"]);
         assert_eq!(said, (&"failed".into(), &"orphaned".into()), "after {late} ms: {outcome}");
-        end(daemon);
-        shell.assert_nothing_left();
+        shell.end(daemon);
     }
 }
 
@@ -101,8 +99,7 @@ fn case_c14_cancelled_is_said_when_nothing_is_left() {
         assert_eq!(alive_at_the_verdict(&shell), vec![], "the verdict came before the proof");
         assert_eq!(shell.tasks()[0]["outcome"]["verdict"], "cancelled");
         assert_eq!(finish(client).code, 130);
-        end(daemon);
-        shell.assert_nothing_left();
+        shell.end(daemon);
     }
 }
 
@@ -118,8 +115,7 @@ fn case_c6_a_stalled_client_of_the_daemon_delays_no_verdict() {
     received(&shell, 1);
     assert_eq!(settled(&shell)[0]["outcome"]["verdict"], "completed");
     kill(client);
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -138,8 +134,7 @@ fn case_c6_followers_that_never_read_delay_no_verdict_and_no_stop() {
     assert_eq!(finish(client).code, 130);
     assert_eq!(settled(&shell)[0]["outcome"]["verdict"], "cancelled");
     followers.into_iter().for_each(kill);
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -152,8 +147,7 @@ fn case_c6_a_stalled_client_of_the_daemon_delays_no_stop() {
     assert_eq!(shell.ostler(&["task", "cancel", &task]).code, 0);
     assert_eq!(settled(&shell)[0]["outcome"]["verdict"], "cancelled");
     kill(client);
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -170,8 +164,7 @@ fn case_c12_clients_that_vanish_leave_no_task_without_an_end() {
         one_end(&shell, text(&task, "session"));
     }
     idle(&shell);
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -189,8 +182,7 @@ fn case_c12_every_kind_of_error_has_one_end_and_leaves_the_session_usable() {
         assert_eq!((next.code, next.json()["output"].as_str()), (0, Some("next\n")), "{script}: {next:?}");
     }
     idle(&shell);
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 /// A run has one terminal event, and it is the last of it.

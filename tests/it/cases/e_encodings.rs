@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{app_server, end, finish, kill, received, settled, text};
+use super::{app_server, finish, kill, received, settled, text};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Done, Shell, assert_whole};
 
@@ -114,8 +114,7 @@ fn case_e7_a_character_that_is_cut_by_a_kill_of_the_daemon_arrives_whole() {
     let daemon = shell.serve();
     assert_eq!(settled(&shell)[0]["outcome"]["output"]["text"], "x\n\u{1F600}\nend\n");
     assert_eq!(said(&shell.events(&session)), "x\n\u{1F600}\nend\n");
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]

@@ -63,8 +63,7 @@ fn case_g2_a_retry_after_a_timeout_of_the_client_runs_nothing_in_the_busy_sessio
         assert_eq!(shell.ostler(&["task", "wait", &task]).code, 0);
         assert_eq!(times(&shell, &format!("once-{round} ")), 1, "round {round}");
     }
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -101,8 +100,7 @@ fn case_g3_a_submission_without_an_acknowledgement_is_gone_on_with_and_not_repea
     let outcome = settled(&shell)[0]["outcome"].clone();
     assert_eq!((&outcome["verdict"], &outcome["output"]["text"]), (&"completed".into(), &"late".into()), "{outcome}");
     assert_eq!(shell.received(), 1, "it was submitted twice");
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -145,8 +143,7 @@ fn case_g3_a_death_on_either_side_of_the_submission_submits_at_most_once() {
             let daemon = shell.serve();
             assert_eq!(settled(&shell)[0]["outcome"]["verdict"], "completed", "{harness} {instant}");
             assert_eq!(shell.received(), 1, "{harness} {instant}");
-            end(daemon);
-            shell.assert_nothing_left();
+            shell.end(daemon);
         }
     }
 }
@@ -174,8 +171,7 @@ fn killed_in_mid_turn(harness: &str, first: &str, script: impl Fn(u64) -> String
     assert_whole(&events);
     let late: Vec<&Value> = events.iter().filter(|event| event["type"] == "ostler.late_fact").collect();
     assert!(late.is_empty(), "{late:#?}");
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]

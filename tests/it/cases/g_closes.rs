@@ -33,8 +33,7 @@ fn case_g8_a_start_that_succeeds_during_the_close_is_closed_and_closed_is_final(
         let daemon = shell.serve();
         closed(&shell, &session);
         assert_eq!(shell.received(), 0, "{wait}");
-        end(daemon);
-        shell.assert_nothing_left();
+        shell.end(daemon);
     }
 }
 
@@ -67,8 +66,7 @@ fn case_g8_a_session_whose_task_waits_for_its_start_closes_at_once_and_never_sta
     assert_eq!(finish(holder).code, 0);
     assert_eq!(shell.run("say after").code, 0);
     assert_eq!(shell.received(), 3, "the closed one ran");
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -99,6 +97,5 @@ fn case_g8_a_closed_session_says_that_it_is_closed() {
     assert_eq!(shell.ostler(&["session", "close", &session]).code, 0);
     let next = shell.ostler(&["run", "--session", &session, "--json", "say next"]);
     assert!(next.code == 3 && next.stderr.contains("is closed; start a new one"), "{next:?}");
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }

@@ -8,7 +8,7 @@ use ostler_supervisors::contract::{TaskId, Verdict};
 
 use super::g_attempts::{agent_of, times};
 use super::socket::{block_on, delegate, door, open_session};
-use super::{app_server, end, settled, sigkill, text};
+use super::{app_server, settled, sigkill, text};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Done, Shell, assert_whole, signal};
 
@@ -37,8 +37,7 @@ fn case_g11_an_exit_at_each_step_of_an_open_is_told_at_once_and_the_next_open_su
         assert_eq!((next.code, &next.json()["output"]), (0, &"hi".into()), "{step}: {next:?}");
         assert_whole(&shell.events(&session));
     }
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 /// The warm agent of a session.
@@ -80,8 +79,7 @@ fn case_g11_an_idle_agents_death_is_not_lost_whenever_the_next_task_comes() {
     }
     settled(&shell);
     assert_whole(&shell.events(&session));
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -116,8 +114,7 @@ fn case_g12_a_start_that_waited_for_a_cancelled_task_serves_its_successor_alone(
         assert_eq!((next.code, next.json()["output"].as_str()), (0, Some(&*format!("mine-{round}\n"))), "{next:?}");
         assert_eq!(shell.received(), 1 + (round + 1) * 2, "round {round}: a cancelled task ran");
     }
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 /// One session whose warm agent is killed around the instant at which the next task is accepted, again and again.
@@ -170,6 +167,5 @@ fn case_g11_an_exit_that_meets_the_next_task_at_any_instant_is_told_to_it() {
         let workers = |worker| deaths_around_the_next_task(&shell, worker);
         tokio::join!(workers(0), workers(1), workers(2), workers(3));
     });
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }

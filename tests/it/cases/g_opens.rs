@@ -8,7 +8,7 @@ use ostler_supervisors::contract::{CancelCause, TaskId, Verdict};
 use ostler_supervisors::ledger::Ledger;
 
 use super::socket::{block_on, delegate, door, open_session};
-use super::{app_server, end, finish, kill, settled, text};
+use super::{app_server, finish, kill, settled, text};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Shell, assert_whole};
 
@@ -43,8 +43,7 @@ fn killed_while_it_opens(harness: &str, step: u64, prompts: [&str; 2]) {
         assert_eq!(next.code, 0, "round {round}: {next:?}");
         assert_whole(&shell.events(&session));
     }
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -85,8 +84,7 @@ fn cancelled_at_each_instant(harness: &str, [harmless, prompt]: [&str; 2]) {
         }
         assert_whole(&shell.events(session.as_str()));
     });
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -126,8 +124,7 @@ fn case_g13_a_cancel_from_elsewhere_meets_a_task_that_is_only_just_accepted() {
             cancelled(&ours, &task, &format!("round {round}")).await;
         }
     });
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }
 
 #[test]
@@ -159,6 +156,5 @@ fn case_g13_cancelled_starts_are_no_failures_of_the_harness() {
     });
     let innocent = shell.run("say hi");
     assert_eq!((innocent.code, &innocent.json()["output"]), (0, &"hi\n".into()), "{innocent:?}");
-    end(daemon);
-    shell.assert_nothing_left();
+    shell.end(daemon);
 }

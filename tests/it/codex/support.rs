@@ -120,7 +120,7 @@ fn codex_program() -> PathBuf {
 
 /// The gate for starts has nothing in hand that could fail or would have to be cleaned up: these are for opens that a
 /// caller awaits.
-pub const UNREACHED: [&str; 3] = ["DeliverFailure", "CleanUp", "LeaveToReaper"];
+const UNREACHED: [&str; 3] = ["DeliverFailure", "CleanUp", "LeaveToReaper"];
 
 /// One of the names the list has, in its parts.
 #[derive(Debug)]
@@ -131,8 +131,14 @@ pub struct Boundary<'a> {
 }
 
 impl<'a> Boundary<'a> {
-    pub fn of(name: &'a str, side: &str) -> Option<Self> {
+    fn of(name: &'a str, side: &str) -> Option<Self> {
         let (machine, effect) = name.strip_prefix(side)?.split_once('.')?;
         Some(Self { name, machine, effect })
     }
+}
+
+/// The effects on this side (`before:`, `after:`) that can be reached.
+pub fn boundaries<'a>(all: &'a [String], side: &str) -> impl Iterator<Item = Boundary<'a>> {
+    let found = all.iter().filter_map(move |name| Boundary::of(name, side));
+    found.filter(|boundary| !UNREACHED.contains(&boundary.effect))
 }
