@@ -95,7 +95,7 @@ impl Daemon {
         while of_kind < lines {
             let found = reader.next().await.expect("events");
             seen += found.len();
-            of_kind += found.iter().filter(|event| event["type"] == kind).count();
+            of_kind += found.iter().filter(|event| event.view().expect("an envelope").kind == kind).count();
             if found.is_empty() {
                 reader.changed().await;
             }

@@ -89,11 +89,11 @@ async fn events(daemon: &Daemon, sessions: usize, lines: usize) {
     let before = ticks(&daemon.processes());
     let start = Instant::now();
     for _ in 0..sessions {
-        tasks.push(daemon.delegate(&format!("flood {lines} ;; hang")).await);
+        tasks.push(daemon.delegate(&format!("babble {lines} ;; hang")).await);
     }
     let mut seen = 0;
     for (session, _) in &tasks {
-        seen += daemon.until_events(session, "message.delta", lines).await;
+        seen += daemon.until_events(session, "message.delta", lines / 2).await;
     }
     let (took, spent) = (start.elapsed(), (ticks(&daemon.processes()) - before) as f64 / 100.0);
     println!(

@@ -10,8 +10,9 @@ use super::{OSTLER, bare_to_exit, median};
 
 const ROUNDS: usize = 40;
 /// Each is at it for longer than its figures take, and is cancelled then.
-const NOISE: [(&str, &str); 3] = [
+const NOISE: [(&str, &str); 4] = [
     ("a flood of short lines", "flood 200000000"),
+    ("a flood of events", "babble 200000000"),
     (
         "lines of 100 MB",
         "long-line 100000000 ;; long-line 100000000 ;; long-line 100000000 ;; long-line 100000000 ;; hang",

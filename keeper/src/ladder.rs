@@ -170,6 +170,11 @@ impl Climb {
         }
     }
 
+    /// The rung it stands on had nothing to do: the next one does not wait for it.
+    pub fn hurry(&mut self, now: Duration) {
+        self.deadline = self.deadline.min(now);
+    }
+
     /// Moves on if the deadline has passed.
     pub fn advance(&mut self, now: Duration) -> ClimbAction {
         if self.place == Place::Beyond || now < self.deadline {
@@ -219,6 +224,15 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert_eq!(climb.deadline(), None);
+    }
+
+    #[test]
+    fn a_rung_that_had_nothing_to_do_is_not_waited_for() {
+        let mut climb = Climb::new(full(), StopCause::Ordered, ms(0));
+        climb.advance(ms(0));
+        climb.hurry(ms(1));
+        assert_eq!(climb.advance(ms(1)), ClimbAction::Enter(Rung::Terminate));
+        assert_eq!(climb.advance(ms(2)), ClimbAction::Wait);
     }
 
     #[test]

@@ -23,7 +23,8 @@
 //!   no id below it is ever recycled while it is still in use.
 //! - **the bytes**: output stays with the keeper until it is acknowledged, by offset ([`relay`]); input is taken as
 //!   whole numbered messages, each exactly once ([`inbox`]).
-//! - **the ladder** ([`ladder`]): end of input, SIGTERM to the tree, SIGKILL to the tree, each with its deadline.
+//! - **the ladder** ([`ladder`]): end of input, SIGTERM to the tree, SIGKILL to the tree, each with its deadline; where the
+//!   input was at its end before, the first one is not waited for.
 //!
 //! When the owner's connection is lost, the keeper goes on. A later owner connects to the socket in the folder and
 //! shows the runtime's secret. If none comes within the grace of the order, the keeper climbs the ladder by

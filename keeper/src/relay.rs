@@ -33,6 +33,8 @@ enum Flow {
     Flowing,
 }
 
+/// How many bytes are read ahead of an owner who reads.
+const AHEAD: usize = 256 * 1024;
 /// Above this, a buffer that is mostly empty gives its memory back.
 const KEEP_CAPACITY: usize = 16 * 1024;
 
@@ -51,12 +53,18 @@ impl Relay {
         }
     }
 
-    /// How many bytes may be read from the agent now.
+    /// How many bytes may be read from the agent now. While the owner reads, the agent waits for him rather than fill
+    /// the retention: what it has written when it is stopped has to be read before its verdict.
     pub fn room(&self) -> usize {
-        match self.when_full {
-            WhenFull::Hold => self.retention.saturating_sub(self.bytes.len()),
-            WhenFull::DropOldest => self.retention,
+        match (self.when_full, self.flow) {
+            (WhenFull::Hold, Flow::Held) => self.free(),
+            (WhenFull::Hold, Flow::Flowing) => self.free().min(AHEAD.saturating_sub(self.unsent())),
+            (WhenFull::DropOldest, _) => self.retention,
         }
+    }
+
+    fn free(&self) -> usize {
+        self.retention.saturating_sub(self.bytes.len())
     }
 
     /// Takes bytes that were read.
@@ -207,6 +215,20 @@ mod tests {
         let mut drop = flowing(3, WhenFull::DropOldest);
         drop.push(b"abcdef");
         assert_eq!((drop.room(), drop.take(9)), (3, Some((3, b"def".to_vec()))));
+    }
+
+    #[test]
+    fn little_is_read_ahead_of_an_owner_and_all_that_fits_without_one() {
+        let mut relay = flowing(1 << 20, WhenFull::Hold);
+        relay.push(&[b'x'; AHEAD]);
+        assert_eq!(relay.room(), 0);
+        assert!(relay.take(1000).is_some());
+        assert_eq!(relay.room(), 1000);
+        relay.hold();
+        assert_eq!(relay.room(), (1 << 20) - AHEAD);
+        relay.push(&[b'x'; AHEAD]);
+        relay.rewind(0);
+        assert_eq!(relay.room(), 0);
     }
 
     #[test]

@@ -94,12 +94,9 @@ pub(crate) fn read_progress(pipe: &mut File, pid: i32) -> Progress {
 /// name it is asked again.
 fn closed(pid: i32) -> Progress {
     let Some(stat) = Stat::read(pid) else { return Progress::Died };
-    let named = |name: &CStr| stat.name.as_bytes() == name.to_bytes();
-    match (named(NAME_BEFORE_EXEC), wait::look(pid)) {
+    match (stat.name.as_bytes() == NAME_BEFORE_EXEC.to_bytes(), wait::look(pid)) {
         (true, Waited::Alive) => Progress::Pending,
         (true, _) => Progress::Died,
-        // Killed before its first instruction, it still has the keeper's own name.
-        (false, Waited::Ended(_)) if named(KEEPER_NAME) => Progress::Died,
         (false, _) => Progress::Executed,
     }
 }
@@ -120,8 +117,14 @@ pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFai
         program,
         keeper: getpid(),
     };
+    // The child has this name from its first instruction on: it may be killed before it has done anything.
+    prctl::set_name(NAME_BEFORE_EXEC).map_err(SetupFailure::at(SetupStep::Fork))?;
     // SAFETY: the keeper has one thread, so the child may do whatever its parent could.
-    match unsafe { fork() }.map_err(SetupFailure::at(SetupStep::Fork))? {
+    let forked = unsafe { fork() };
+    if !matches!(forked, Ok(ForkResult::Child)) {
+        prctl::set_name(KEEPER_NAME).map_err(SetupFailure::at(SetupStep::Fork))?;
+    }
+    match forked.map_err(SetupFailure::at(SetupStep::Fork))? {
         ForkResult::Child => child.run(),
         ForkResult::Parent { child: pid } => Ok(Forked {
             pid: pid.as_raw(),
@@ -206,7 +209,6 @@ impl Child<'_> {
 
     fn become_agent(&mut self) -> Result<Infallible, SetupFailure> {
         let at = SetupFailure::at;
-        prctl::set_name(NAME_BEFORE_EXEC).map_err(at(SetupStep::Exec))?;
         self.die_with_keeper().map_err(at(SetupStep::ParentDeath))?;
         setsid().map_err(at(SetupStep::Session))?;
         self.join_leaf();

@@ -37,7 +37,7 @@ async fn print(door: &dyn Door, verb: &EventsVerb) -> Result<(), Failure> {
     loop {
         let found = events.next().await?;
         for event in &found {
-            if print_line(&event.to_string()).is_err() {
+            if print_line(event.text()).is_err() {
                 // Whoever read them has enough.
                 return Ok(());
             }

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use serde_json::Value;
 
 use super::table::brief;
+use crate::door::EventView;
 
 /// How much of a text one line shows.
 const WIDTH: usize = 100;
@@ -47,10 +48,13 @@ impl Progress {
     }
 
     /// What is to be written about an event, if anything.
-    pub(super) fn of(&mut self, event: &Value) -> Option<String> {
-        let data = &event["data"];
+    pub(super) fn of(&mut self, event: &EventView<'_>) -> Option<String> {
+        if self.style == Style::Quiet || (self.style == Style::Lines && event.kind == "message.delta") {
+            return None;
+        }
+        let data: Value = serde_json::from_str(event.data.get()).unwrap_or_default();
         let text = |key: &str| data[key].as_str().unwrap_or_default();
-        match event["type"].as_str().unwrap_or_default() {
+        match &*event.kind {
             "message.delta" => {
                 self.written += text("text").len();
                 self.live(&format!("writing, {} bytes so far", self.written))
@@ -58,9 +62,9 @@ impl Progress {
             "model.requested" => self.live("asked, waiting for the agent"),
             "model.thinking" => self.live(&format!("thinking: {}", brief(text("text"), WIDTH))),
             "tool.requested" => self.line(&format!("$ {}", brief(text("arguments"), WIDTH))),
-            "tool.completed" => self.line(&format!("  {}", tool_end(data))),
+            "tool.completed" => self.line(&format!("  {}", tool_end(&data))),
             "approval.requested" => self.line(&format!("? {}", brief(text("prompt"), WIDTH))),
-            "approval.resolved" => self.line(&format!("  {}", resolution(data))),
+            "approval.resolved" => self.line(&format!("  {}", resolution(&data))),
             "ostler.cancel.requested" => self.line("cancelling"),
             "ostler.stray.ended" => self.line(&format!("  ended a process it left: {}", brief(text("command"), WIDTH))),
             "ostler.warning" => self.line(&format!("! {}", brief(text("message"), WIDTH))),

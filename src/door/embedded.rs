@@ -7,17 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ostler_supervisors::actors::{Config, OpenLimits, OwnerKind, Reader, System, TaskAnswer, TreeRow};
 use ostler_supervisors::contract::{
-    CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId, SessionSpec,
-    TaskId,
+    CancelCause, Delegation, Event, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId,
+    SessionSpec, TaskId,
 };
 use ostler_supervisors::keeper::KeeperProgram;
 use ostler_supervisors::ledger::TaskRow;
 use ostler_supervisors::machines::task::StrayPolicy;
 use ostler_supervisors::owners::{self, Owners};
-use serde_json::Value;
 use tokio::sync::RwLock;
 
-use super::{Door, Events};
+use super::{Door, EventLine, Events};
 use crate::config::{ControlGroups, Settings};
 use crate::error::{Failure, Kind};
 use crate::ledger::{SqliteLedger, SqliteOptions};
@@ -173,24 +172,37 @@ impl Door for Embedded {
             Failure::new(Kind::NotFound, text)
         })?;
         let reader = self.system.read(session, from);
-        Ok(Box::new(EmbeddedEvents { reader, session: session.clone(), harness: row.harness }))
+        Ok(Box::new(EmbeddedEvents {
+            reader,
+            session: session.clone(),
+            harness: row.harness,
+            read: Vec::new().into_iter(),
+        }))
     }
 }
+
+/// How many events are rendered before others have their turn.
+const TURN: usize = 256;
 
 struct EmbeddedEvents {
     reader: Reader,
     session: SessionId,
     harness: HarnessId,
+    /// Read and not yet rendered.
+    read: std::vec::IntoIter<Arc<Event>>,
 }
 
 #[async_trait(?Send)]
 impl Events for EmbeddedEvents {
-    async fn next(&mut self) -> Result<Vec<Value>, Failure> {
-        let events = self.reader.next().await?;
-        let render = |event: &Arc<ostler_supervisors::contract::Event>| {
-            serde_json::to_value(event.envelope(&self.session, &self.harness)).unwrap_or_default()
-        };
-        Ok(events.iter().map(render).collect())
+    async fn next(&mut self) -> Result<Vec<EventLine>, Failure> {
+        if self.read.len() == 0 {
+            self.read = self.reader.next().await?.into_iter();
+        } else {
+            tokio::task::yield_now().await;
+        }
+        let render = |event: Arc<Event>| EventLine::of(&event, &self.session, &self.harness);
+        let rendered: Result<_, _> = self.read.by_ref().take(TURN).map(render).collect();
+        rendered.map_err(|error| Failure::new(Kind::Internal, format!("an event cannot be shown: {error}")))
     }
 
     async fn changed(&mut self) -> bool {

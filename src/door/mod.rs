@@ -1,6 +1,7 @@
 //! One handle for every verb, whether the tree is in this process or in another.
 
 mod embedded;
+mod event_line;
 mod remote;
 mod server;
 mod wire;
@@ -11,12 +12,12 @@ use ostler_supervisors::contract::{
     CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, Position, SessionId, SessionSpec, TaskId,
 };
 use ostler_supervisors::ledger::TaskRow;
-use serde_json::Value;
 
 use crate::error::Failure;
 
 pub(crate) use embedded::keeper_program;
 pub use embedded::{Embedded, EmbeddedOptions};
+pub use event_line::{EventLine, EventView};
 pub use remote::Remote;
 pub use server::serve;
 
@@ -28,7 +29,7 @@ pub trait Events {
     /// # Errors
     ///
     /// [`Failure`] if they cannot be read.
-    async fn next(&mut self) -> Result<Vec<Value>, Failure>;
+    async fn next(&mut self) -> Result<Vec<EventLine>, Failure>;
 
     /// Waits for more. `false` if there will be none.
     async fn changed(&mut self) -> bool;

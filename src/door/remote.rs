@@ -9,12 +9,11 @@ use ostler_supervisors::contract::{
 };
 use ostler_supervisors::ledger::TaskRow;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 
 use super::wire::{Line, Request};
-use super::{Door, Events};
+use super::{Door, EventLine, Events};
 use crate::error::{Failure, Kind};
 
 /// A connection to make for each request.
@@ -118,12 +117,12 @@ impl Door for Remote {
 
 struct RemoteEvents {
     lines: Lines<BufReader<UnixStream>>,
-    waiting: Option<Vec<Value>>,
+    waiting: Option<Vec<EventLine>>,
 }
 
 #[async_trait(?Send)]
 impl Events for RemoteEvents {
-    async fn next(&mut self) -> Result<Vec<Value>, Failure> {
+    async fn next(&mut self) -> Result<Vec<EventLine>, Failure> {
         if let Some(events) = self.waiting.take() {
             return Ok(events);
         }

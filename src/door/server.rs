@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use actix::Arbiter;
 use ostler_supervisors::contract::{Position, SessionId};
 use serde::Serialize;
 use serde_json::Value;
@@ -28,10 +29,15 @@ pub fn serve(socket: &Path, door: Embedded) -> io::Result<()> {
     }
     let listener = bind(socket)?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
+    // Rendering what readers get is work, and this thread has the tree and the signals.
+    let connections = Arbiter::new();
     tokio::task::spawn_local(async move {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::task::spawn_local(connection(stream, door.clone()))),
+            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => {
+                    let door = door.clone();
+                    connections.spawn_fn(move || drop(tokio::task::spawn_local(connection(stream, door))));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
                     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -50,7 +56,11 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
 }
 
-async fn connection(stream: UnixStream, door: Embedded) {
+async fn connection(stream: std::os::unix::net::UnixStream, door: Embedded) {
+    let stream = match UnixStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "a connection could not be taken"),
+    };
     let own = nix::unistd::getuid().as_raw();
     if stream.peer_cred().is_ok_and(|peer| peer.uid() != own) {
         return;

@@ -14,6 +14,7 @@ use ostler_supervisors::contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::EventLine;
 use crate::error::Failure;
 
 /// The longest request: a prompt, and its envelope.
@@ -75,5 +76,5 @@ pub(super) enum Line {
     /// It did not.
     Error(Failure),
     /// Events of a reader.
-    Events(Vec<Value>),
+    Events(Vec<EventLine>),
 }

@@ -4,6 +4,8 @@
 //! touches a process, a clock or a channel, so a capture of a real harness is its test and a fuzzer its enemy. Its
 //! state can be taken as a small versioned snapshot and restored from one, so that a turn survives the daemon.
 
+mod answer;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -13,6 +15,8 @@ use crate::contract::{
     WorkStatus,
 };
 use crate::ledger::OutboxThen;
+
+pub use answer::Answer;
 
 /// The largest snapshot an adapter may have, in bytes.
 pub const MAX_SNAPSHOT: usize = 8 * 1024;
@@ -227,30 +231,6 @@ pub enum Fact {
         /// Its payload: a JSON object.
         data: serde_json::Value,
     },
-}
-
-/// What came of telling an adapter something.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
-    /// Facts, in order.
-    pub facts: Vec<Fact>,
-    /// Messages to the agent, in order.
-    pub messages: Vec<Message>,
-}
-
-impl Answer {
-    /// Adds a fact.
-    pub fn fact(&mut self, fact: Fact) {
-        self.facts.push(fact);
-    }
-
-    /// Adds one JSON object as a line.
-    pub fn json(&mut self, value: &impl Serialize) {
-        // A value made of strings and numbers always has a JSON form.
-        let mut bytes = serde_json::to_vec(value).unwrap_or_default();
-        bytes.push(b'\n');
-        self.messages.push(Message { bytes, then: OutboxThen::Continue });
-    }
 }
 
 /// Frames by what became of them; the sum is the number of frames read (rules 13).

@@ -18,12 +18,16 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Output bytes that may be on their way from one keeper at once.
-const WINDOW: usize = 4 << 20;
-/// Reports that may wait for the runtime's actor.
-const REPORTS: usize = 32;
+/// Output bytes that may be on their way from one keeper at once. What is on its way when an agent is stopped has to be
+/// stored before its verdict.
+const WINDOW: usize = 1 << 20;
+/// Output bytes that an actor takes in one go: what that costs is what its neighbours on the same thread wait.
+const PIECE: usize = 4 * 1024;
+/// Reports that may wait for the runtime's actor, which takes them all in one turn.
+const REPORTS: usize = 4;
 /// Orders that may wait for the socket. Acknowledgements are joined and messages are few, so it is never full unless
 /// the keeper has stopped reading.
 const ORDERS: usize = 1024;
@@ -256,10 +260,7 @@ async fn read_reports(mut stream: OwnedReadHalf, buffer: Vec<u8>, reports: mpsc:
     let mut frames = Frames { bytes: buffer, used: 0 };
     loop {
         while let Some(report) = frames.next() {
-            if let Report::Output { bytes, .. } = &report {
-                window.take(bytes.len()).await;
-            }
-            if reports.send(report).await.is_err() {
+            if hand_on(report, &reports, &window).await.is_err() {
                 return;
             }
         }
@@ -269,6 +270,19 @@ async fn read_reports(mut stream: OwnedReadHalf, buffer: Vec<u8>, reports: mpsc:
             Ok(_) => {}
         }
     }
+}
+
+/// Gives a report to the runtime's actor, output in pieces. An error says that the actor is gone.
+async fn hand_on(report: Report, reports: &mpsc::Sender<Report>, window: &Window) -> Result<(), SendError<Report>> {
+    let Report::Output { stream, mut offset, bytes } = report else {
+        return reports.send(report).await;
+    };
+    for piece in bytes.chunks(PIECE) {
+        window.take(piece.len()).await;
+        reports.send(Report::Output { stream, offset, bytes: piece.to_vec() }).await?;
+        offset += piece.len() as u64;
+    }
+    Ok(())
 }
 
 /// Frames cut without moving the rest each time.

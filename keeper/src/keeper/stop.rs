@@ -91,7 +91,12 @@ impl Keeper {
         }
         match agent.climb.as_mut().map(|climb| climb.advance(now)) {
             Some(ClimbAction::Enter(rung)) => {
+                // An agent whose input was at its end before is told nothing new by that.
+                let is_told = rung != Rung::EndOfInput || agent.stdin.is_some();
                 agent.enter(rung, now);
+                if let Some(climb) = agent.climb.as_mut().filter(|_| !is_told) {
+                    climb.hurry(now);
+                }
                 self.report(&Report::Rung(rung));
             }
             Some(ClimbAction::Leaked) => {

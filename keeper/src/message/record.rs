@@ -43,7 +43,8 @@ macro_rules! wire_enum {
 wire_enum! {
     /// An output stream of the agent.
     Stream {
-        /// Its standard output. Kept until acknowledged; when the retention is full, reading stops.
+        /// Its standard output. Kept until acknowledged; when the retention is full, or an owner who reads is behind,
+        /// reading stops.
         Stdout = 1, "stdout";
         /// Its standard error. Always drained; only the newest bytes are kept.
         Stderr = 2, "stderr";

@@ -3,18 +3,29 @@
 use std::time::{Duration, Instant};
 
 use ostler_supervisors::contract::{
-    ApprovalDecision, ApprovalPolicy, CancelCause, InteractionId, InteractionResponse, Position, SessionId, TaskId,
+    ApprovalDecision, ApprovalPolicy, CancelCause, EventKind, InteractionId, InteractionResponse, Position, SessionId,
+    TaskId,
 };
 use ostler_supervisors::ledger::TaskRow;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::printer::{Printer, Text};
 use super::super::progress::Progress;
 use super::super::signals::Signal;
 use super::super::table::plain;
-use crate::door::{Door, Events};
+use crate::door::{Door, EventLine, EventView, Events};
 use crate::error::{Failure, Kind};
+
+/// How far progress may be behind a verdict that is known.
+const LATE: Duration = Duration::from_secs(1);
+
+/// Whether everything up to the verdict was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    NotYet,
+    Whole,
+}
 
 pub(super) struct Watch<'a> {
     pub(super) printer: &'a Printer,
@@ -29,50 +40,96 @@ pub(super) struct Watch<'a> {
     pub(super) started: Instant,
 }
 
+/// What comes while a task is followed.
+enum Heard {
+    Signal(Option<Signal>),
+    Settled(Result<Box<TaskRow>, Failure>),
+    Events(Result<Vec<EventLine>, Failure>),
+    /// There may be more events by now, or there never will be.
+    More(bool),
+    /// The verdict is known for long enough.
+    Late,
+}
+
+/// How far a task was followed.
+struct Followed {
+    verdict: Option<Box<TaskRow>>,
+    shown: Shown,
+    events: Waiting,
+}
+
+/// Whether there are events to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Perhaps,
+    NoneNow,
+}
+
 impl Watch<'_> {
+    /// Follows the task until its verdict is known and everything before it was shown. Progress that is too far behind
+    /// the verdict is left out; events that were asked for are not.
     pub(super) async fn until_settled(
         &mut self,
         session: &SessionId,
         from: Position,
         signals: &mut mpsc::Receiver<Signal>,
     ) -> Result<TaskRow, Failure> {
-        let mut events = self.door.events(session, from).await?;
-        let run_id = self.task.run_id();
-        loop {
-            let found = tokio::select! {
+        let (door, task) = (self.door, self.task);
+        let mut events = door.events(session, from).await?;
+        let (mut settled, late) = (door.wait(task), tokio::time::sleep(Duration::MAX));
+        tokio::pin!(late);
+        let mut followed = Followed { verdict: None, shown: Shown::NotYet, events: Waiting::Perhaps };
+        while followed.verdict.is_none() || followed.shown == Shown::NotYet {
+            let known = followed.verdict.is_some();
+            let heard = tokio::select! {
                 biased;
-                signal = signals.recv() => {
-                    self.signalled(signal).await?;
-                    continue;
-                }
-                found = events.next() => found?,
+                signal = signals.recv() => Heard::Signal(signal),
+                found = &mut settled, if !known => Heard::Settled(found.map(Box::new)),
+                () = &mut late, if known && !self.events => Heard::Late,
+                heard = next(events.as_mut(), followed.events), if followed.shown == Shown::NotYet => heard,
             };
-            let mut over = false;
-            for event in &found {
-                if let Ok(signal) = signals.try_recv() {
-                    self.signalled(Some(signal)).await?;
-                }
-                over |= event["run_id"] == json!(run_id) && is_terminal(event);
-                self.show(event, signals).await?;
+            if matches!(heard, Heard::Settled(_)) {
+                late.as_mut().reset(tokio::time::Instant::now() + LATE);
             }
-            if over {
-                return self.door.wait(self.task).await;
-            }
-            if found.is_empty() {
-                self.rest(events.as_mut(), signals).await?;
-            }
+            self.hear(heard, &mut followed, signals).await?;
         }
+        followed.verdict.map(|row| *row).ok_or_else(ended)
     }
 
-    /// Waits for events or a signal.
-    async fn rest(&mut self, events: &mut dyn Events, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
-        tokio::select! {
-            more = events.changed() => match more {
-                true => Ok(()),
-                false => Err(Failure::new(Kind::HarnessUnavailable, "the running Ostler ended")),
-            },
-            signal = signals.recv() => self.signalled(signal).await,
+    async fn hear(
+        &mut self,
+        heard: Heard,
+        followed: &mut Followed,
+        signals: &mut mpsc::Receiver<Signal>,
+    ) -> Result<(), Failure> {
+        match heard {
+            Heard::Signal(signal) => self.signalled(signal).await?,
+            Heard::Settled(found) => followed.verdict = Some(found?),
+            Heard::Events(found) => {
+                let found = found?;
+                followed.events = if found.is_empty() { Waiting::NoneNow } else { Waiting::Perhaps };
+                followed.shown = self.show_all(&found, signals).await?;
+            }
+            Heard::More(true) => followed.events = Waiting::Perhaps,
+            Heard::More(false) => return Err(ended()),
+            Heard::Late => followed.shown = Shown::Whole,
         }
+        Ok(())
+    }
+
+    async fn show_all(&mut self, lines: &[EventLine], signals: &mut mpsc::Receiver<Signal>) -> Result<Shown, Failure> {
+        let (mut shown, run_id) = (Shown::NotYet, self.task.run_id());
+        for line in lines {
+            if let Ok(signal) = signals.try_recv() {
+                self.signalled(Some(signal)).await?;
+            }
+            let event = line.view().map_err(|error| not_understood(&error))?;
+            if event.run_id.as_deref() == Some(&run_id) && is_terminal(&event) {
+                shown = Shown::Whole;
+            }
+            self.show(line, &event, signals).await?;
+        }
+        Ok(shown)
     }
 
     async fn signalled(&mut self, signal: Option<Signal>) -> Result<(), Failure> {
@@ -94,19 +151,25 @@ impl Watch<'_> {
         self.door.cancel(self.task, cause).await
     }
 
-    async fn show(&mut self, event: &Value, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
-        if self.ttft.is_none() && event["type"] == "message.delta" {
+    async fn show(
+        &mut self,
+        line: &EventLine,
+        event: &EventView<'_>,
+        signals: &mut mpsc::Receiver<Signal>,
+    ) -> Result<(), Failure> {
+        if self.ttft.is_none() && event.kind == "message.delta" {
             self.ttft = Some(self.started.elapsed());
         }
         let text = match self.events {
-            true => Some(Text::Out(format!("{event}\n"))),
+            true => Some(Text::Out(format!("{}\n", line.text()))),
             false => self.progress.of(event).map(Text::Err),
         };
         if let Some(text) = text {
             self.put(text, signals).await?;
         }
-        if event["type"] == "approval.requested" {
-            self.decide(&event["data"], signals).await?;
+        if event.kind == "approval.requested" {
+            let data = serde_json::from_str(event.data.get()).map_err(|error| not_understood(&error))?;
+            self.decide(&data, signals).await?;
         }
         Ok(())
     }
@@ -168,8 +231,23 @@ impl Watch<'_> {
     }
 }
 
-fn is_terminal(event: &Value) -> bool {
-    matches!(event["type"].as_str(), Some("run.completed" | "run.failed" | "run.cancelled"))
+async fn next(events: &mut dyn Events, waiting: Waiting) -> Heard {
+    match waiting {
+        Waiting::Perhaps => Heard::Events(events.next().await),
+        Waiting::NoneNow => Heard::More(events.changed().await),
+    }
+}
+
+fn ended() -> Failure {
+    Failure::new(Kind::HarnessUnavailable, "the running Ostler ended")
+}
+
+fn is_terminal(event: &EventView<'_>) -> bool {
+    EventKind::stored(&event.kind).is_terminal()
+}
+
+fn not_understood(error: &serde_json::Error) -> Failure {
+    Failure::new(Kind::Internal, format!("the running Ostler speaks another version: {error}"))
 }
 
 fn ask() -> ApprovalDecision {

@@ -4,7 +4,7 @@
 //! is shown: the group is tried again, runtimes stop reading since nothing is given back to their windows, and new work
 //! is refused by whoever looks at [`JournalState`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,10 +19,12 @@ use super::root::Child;
 use crate::contract::{Event, EventKind, Position, SessionId, TaskId};
 use crate::ledger::{AppendError, Change, Commit, Ledger, LedgerError, Urgency};
 
-/// The most events of one group: what it takes to commit them is what another session waits.
-const GROUP: usize = 2048;
-/// The most of them that are of one session while others wait as well.
-const SHARE: usize = 512;
+/// The most of one group, in bytes: what it takes to commit them is what another session waits.
+const GROUP: usize = 512 * 1024;
+/// The most of them that are of one session. Whoever comes while a flood is committed waits for this much of it.
+const SHARE: usize = 128 * 1024;
+/// What an event or a change takes beside its payload.
+const ENVELOPE: usize = 64;
 /// The pause before a failed commit is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// A step of compaction follows this many groups.
@@ -62,12 +64,25 @@ impl Default for Draft {
 impl Draft {
     pub(super) fn append(&mut self, mut later: Self) {
         self.events.append(&mut later.events);
+        // Of offsets that follow each other the last one says everything.
+        if let (Some(Change::Offset { runtime, .. }), Some(Change::Offset { runtime: same, .. })) =
+            (self.changes.last(), later.changes.first())
+            && runtime == same
+        {
+            self.changes.pop();
+        }
         self.changes.append(&mut later.changes);
         self.urgency = self.urgency.max(later.urgency);
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.changes.is_empty()
+    }
+
+    /// What it takes to commit it, in bytes, roughly.
+    fn weight(&self) -> usize {
+        let events = self.events.iter().map(|event| ENVELOPE + event.data.get().len()).sum::<usize>();
+        events + ENVELOPE * self.changes.len()
     }
 }
 
@@ -86,10 +101,20 @@ pub(super) struct Store {
     pub(super) then: Option<Then>,
 }
 
-/// Answer when everything before is stored.
+/// Answer when what came before is stored.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Flush(pub(super) oneshot::Sender<()>);
+pub(super) struct Flush {
+    pub(super) of: FlushOf,
+    pub(super) done: oneshot::Sender<()>,
+}
+
+/// What is waited for.
+pub(super) enum FlushOf {
+    Everything,
+    /// What is of one session: it does not wait for others.
+    Session(SessionId),
+}
 
 pub(super) struct Journal {
     ledger: Arc<dyn Ledger>,
@@ -141,8 +166,8 @@ impl Journal {
         let (mut group, mut flushes) = (Vec::new(), Vec::new());
         for entry in next_group(&mut self.queue) {
             match entry {
-                Entry::Store(store) => group.push(store),
-                Entry::Flush(waiter) => flushes.push(waiter),
+                Entry::Store(store, _) => group.push(store),
+                Entry::Flush(flush) => flushes.push(flush.done),
             }
         }
         let urgent = self.urgent.clone();
@@ -172,39 +197,26 @@ impl Journal {
         if done.stored.is_ok() {
             self.hub.publish(&done.session, done.events);
         }
-        if let Some(then) = done.then {
-            then(done.stored);
-        }
+        done.thens.into_iter().for_each(|then| then(done.stored.clone()));
     }
 }
 
 /// What waits for its turn.
 enum Entry {
-    Store(Store),
-    Flush(oneshot::Sender<()>),
+    /// A draft, and its weight.
+    Store(Store, usize),
+    Flush(Flush),
 }
 
-/// Takes the next group. Each session's drafts stay in their order; one that writes much gets its share while others
-/// wait; and a flush follows everything that came before it.
+/// Takes the next group. Each session's drafts stay in their order; one that writes much gets its share, and what is
+/// larger than any share is taken by itself; a flush follows what came before it.
 fn next_group(queue: &mut Vec<Entry>) -> Vec<Entry> {
-    let of = |entry: &Entry| entry.session().cloned();
-    let first = queue.iter().find_map(of);
-    let alone = queue.iter().filter_map(of).all(|session| Some(session) == first);
-    let share = if alone { GROUP } else { SHARE };
-    let (mut group, mut rest, mut total) = (Vec::new(), Vec::new(), 0);
-    let mut used: HashMap<SessionId, usize> = HashMap::new();
+    let (mut group, mut rest, mut filling) = (Vec::new(), Vec::new(), Filling::default());
     for entry in queue.drain(..) {
         let fits = match &entry {
-            Entry::Flush(_) => rest.is_empty(),
-            Entry::Store(store) => {
-                let size = store.draft.events.len() + 1;
-                let used = used.entry(store.session.clone()).or_default();
-                let fits = (*used == 0 || *used + size <= share) && (total == 0 || total + size <= GROUP);
-                // What is held back holds back whatever of its session comes after it.
-                *used = if fits { *used + size } else { usize::MAX / 2 };
-                total += if fits { size } else { 0 };
-                fits
-            }
+            Entry::Flush(Flush { of: FlushOf::Everything, .. }) => rest.is_empty(),
+            Entry::Flush(Flush { of: FlushOf::Session(session), .. }) => !filling.held.contains(session),
+            Entry::Store(store, weight) => filling.takes(&store.session, *weight),
         };
         if fits { group.push(entry) } else { rest.push(entry) }
     }
@@ -212,16 +224,32 @@ fn next_group(queue: &mut Vec<Entry>) -> Vec<Entry> {
     group
 }
 
-impl Entry {
-    fn session(&self) -> Option<&SessionId> {
-        match self {
-            Self::Store(store) => Some(&store.session),
-            Self::Flush(_) => None,
-        }
-    }
+/// What a group has so far.
+#[derive(Default)]
+struct Filling {
+    total: usize,
+    used: HashMap<SessionId, usize>,
+    /// What is held back holds back whatever of its session comes after it.
+    held: HashSet<SessionId>,
+}
 
+impl Filling {
+    fn takes(&mut self, session: &SessionId, weight: usize) -> bool {
+        let used = self.used.entry(session.clone()).or_default();
+        let has_room = (*used == 0 || *used + weight <= SHARE) && (self.total == 0 || self.total + weight <= GROUP);
+        if !has_room || self.held.contains(session) {
+            self.held.insert(session.clone());
+            return false;
+        }
+        *used += weight;
+        self.total += weight;
+        true
+    }
+}
+
+impl Entry {
     fn is_urgent(&self) -> bool {
-        matches!(self, Self::Store(store) if store.draft.urgency == Urgency::Settlement)
+        matches!(self, Self::Store(store, _) if store.draft.urgency == Urgency::Settlement)
     }
 }
 
@@ -229,7 +257,29 @@ struct Committed {
     session: SessionId,
     events: Vec<Event>,
     stored: Stored,
-    then: Option<Then>,
+    thens: Vec<Then>,
+}
+
+/// What is stored of one session in one group.
+struct Part {
+    session: SessionId,
+    draft: Draft,
+    thens: Vec<Then>,
+}
+
+/// Joins what a group has of each session: few long commits cost less than many short ones.
+fn joined(group: Vec<Store>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut places: HashMap<SessionId, usize> = HashMap::new();
+    for Store { session, draft, then } in group {
+        let place = *places.entry(session.clone()).or_insert(parts.len());
+        if place == parts.len() {
+            parts.push(Part { session, draft: Draft::default(), thens: Vec::new() });
+        }
+        parts[place].draft.append(draft);
+        parts[place].thens.extend(then);
+    }
+    parts
 }
 
 /// Commits a group, however long the store takes to be able to.
@@ -243,27 +293,27 @@ async fn commit_group(
     let own = group.iter().map(|store| store.draft.urgency).max().unwrap_or(Urgency::Normal);
     // A settlement that waits behind this group needs the reserve as much as one in it.
     let urgency = || if urgent.load(Ordering::Relaxed) { Urgency::Settlement } else { own };
-    let (mut commits, mut thens) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-    for store in group {
-        let next = match heads.get(&store.session) {
+    let (mut commits, mut thens) = (Vec::new(), Vec::new());
+    for part in joined(group) {
+        let next = match heads.get(&part.session) {
             Some(head) => head.next(),
-            None => until_possible(state, || ledger.head(&store.session)).await.next(),
+            None => until_possible(state, || ledger.head(&part.session)).await.next(),
         };
-        let commit = positioned(store.session, next, store.draft);
+        let commit = positioned(part.session, next, part.draft);
         if let Some(last) = commit.events.last() {
             heads.insert(commit.session.clone(), last.position);
         }
         commits.push(commit);
-        thens.push(store.then);
+        thens.push(part.thens);
     }
     let results = until_possible(state, || ledger.commit(&commits, urgency())).await;
     let mut done = Vec::with_capacity(commits.len());
-    for ((commit, then), stored) in commits.into_iter().zip(thens).zip(results) {
+    for ((commit, thens), stored) in commits.into_iter().zip(thens).zip(results) {
         if let Err(error) = &stored {
             tracing::error!(%error, session = %commit.session, "another process wrote to a session of ours");
             heads.remove(&commit.session);
         }
-        done.push(Committed { session: commit.session, events: commit.events, stored, then });
+        done.push(Committed { session: commit.session, events: commit.events, stored, thens });
     }
     (heads, done)
 }
@@ -315,7 +365,8 @@ impl Handler<Store> for Journal {
 
     fn handle(&mut self, store: Store, ctx: &mut Self::Context) {
         crate::faults::panic_if_asked("journal");
-        let entry = Entry::Store(store);
+        let weight = store.draft.weight();
+        let entry = Entry::Store(store, weight);
         if entry.is_urgent() {
             self.urgent.store(true, Ordering::Relaxed);
         }
@@ -327,9 +378,9 @@ impl Handler<Store> for Journal {
 impl Handler<Flush> for Journal {
     type Result = ();
 
-    /// Answered in turn: when everything before it is stored.
+    /// Answered in turn.
     fn handle(&mut self, flush: Flush, ctx: &mut Self::Context) {
-        self.queue.push(Entry::Flush(flush.0));
+        self.queue.push(Entry::Flush(flush));
         self.begin(ctx);
     }
 }
@@ -338,39 +389,60 @@ impl Handler<Flush> for Journal {
 mod tests {
     use super::*;
 
-    fn entry(session: &str, events: usize) -> Entry {
-        let event = || NewEvent { run: None, kind: EventKind::from_adapter("x"), data: RawValue::NULL.to_owned() };
-        let draft = Draft { events: (0..events).map(|_| event()).collect(), ..Draft::default() };
-        Entry::Store(Store { session: session.parse().expect("an id"), draft, then: None })
+    fn entry(session: &str, kib: usize) -> Entry {
+        let store = Store { session: session.parse().expect("an id"), draft: Draft::default(), then: None };
+        Entry::Store(store, kib * 1024)
     }
 
-    /// The sessions of a group, and how many events each of its entries has; `-` is a flush.
+    /// The sessions of a group, and the weight of each of its entries in KiB; a flush ends in `-`.
     fn taken(queue: &mut Vec<Entry>) -> Vec<String> {
         let name = |entry: &Entry| match entry {
-            Entry::Store(store) => format!("{}{}", store.session, store.draft.events.len()),
-            Entry::Flush(_) => "-".to_owned(),
+            Entry::Store(store, weight) => format!("{}{}", store.session, weight / 1024),
+            Entry::Flush(Flush { of: FlushOf::Everything, .. }) => "-".to_owned(),
+            Entry::Flush(Flush { of: FlushOf::Session(session), .. }) => format!("{session}-"),
         };
         next_group(queue).iter().map(name).collect()
     }
 
-    fn flush() -> Entry {
-        Entry::Flush(oneshot::channel().0)
+    fn flush(of: FlushOf) -> Entry {
+        Entry::Flush(Flush { of, done: oneshot::channel().0 })
     }
 
     #[test]
-    fn a_flood_gets_its_share_while_others_wait_and_keeps_its_order() {
-        let mut queue = vec![entry("f", 300), entry("f", 301), entry("f", 2), flush(), entry("a", 1), entry("a", 2)];
-        assert_eq!(taken(&mut queue), ["f300", "a1", "a2"]);
-        assert_eq!(taken(&mut queue), ["f301", "f2", "-"]);
+    fn a_flood_gets_its_share_and_keeps_its_order() {
+        let all = flush(FlushOf::Everything);
+        let mut queue = vec![entry("f", 100), entry("f", 101), entry("f", 2), all, entry("a", 1), entry("a", 2)];
+        assert_eq!(taken(&mut queue), ["f100", "a1", "a2"]);
+        assert_eq!(taken(&mut queue), ["f101", "f2", "-"]);
         assert!(queue.is_empty());
     }
 
     #[test]
-    fn alone_it_gets_whole_groups_and_one_that_is_larger_than_any_is_taken_by_itself() {
-        let mut queue = vec![entry("f", 2000), entry("f", 40), entry("f", 20), entry("f", 9000), entry("f", 1)];
-        assert_eq!(taken(&mut queue), ["f2000", "f40"]);
-        assert_eq!(taken(&mut queue), ["f20"]);
+    fn who_waits_for_one_session_does_not_wait_for_a_flood() {
+        let of = |session: &str| flush(FlushOf::Session(session.parse().expect("an id")));
+        let mut queue = vec![entry("f", 100), entry("f", 101), entry("a", 1), of("f"), of("a"), of("b")];
+        assert_eq!(taken(&mut queue), ["f100", "a1", "a-", "b-"]);
+        assert_eq!(taken(&mut queue), ["f101", "f-"]);
+    }
+
+    #[test]
+    fn what_is_larger_than_any_share_is_taken_by_itself() {
+        let mut queue = vec![entry("f", 9000), entry("f", 1), entry("a", 1), entry("f", 1)];
         assert_eq!(taken(&mut queue), ["f9000"]);
-        assert_eq!(taken(&mut queue), ["f1"]);
+        assert_eq!(taken(&mut queue), ["f1", "a1", "f1"]);
+    }
+
+    #[test]
+    fn a_group_is_bounded_however_many_sessions_write() {
+        let mut queue: Vec<_> = (0..10).map(|session| entry(&format!("s{session}"), 100)).collect();
+        assert_eq!(taken(&mut queue), ["s0100", "s1100", "s2100", "s3100", "s4100"]);
+        assert_eq!(queue.len(), 5);
+    }
+
+    #[test]
+    fn a_draft_weighs_what_its_payloads_do_and_something_for_each_event() {
+        let event = || NewEvent { run: None, kind: EventKind::from_adapter("x"), data: RawValue::NULL.to_owned() };
+        let draft = Draft { events: (0..10).map(|_| event()).collect(), ..Draft::default() };
+        assert_eq!(draft.weight(), 10 * (ENVELOPE + 4));
     }
 }

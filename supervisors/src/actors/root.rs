@@ -40,6 +40,8 @@ pub(super) struct Root {
     parts: Parts,
     services: watch::Sender<Option<Services>>,
     tree: Supervisor<Child>,
+    /// Packing what is committed is work: it holds up nothing but the journal.
+    writer: Arbiter,
     journal: Option<Addr<Journal>>,
     opens: Option<Addr<Opens>>,
     harnesses: Option<Addr<Harnesses>>,
@@ -80,6 +82,7 @@ impl Root {
             parts,
             services,
             tree: Supervisor::new(Strategy::RestForOne, Intensity::new(3, Duration::from_secs(30))),
+            writer: Arbiter::new(),
             journal: None,
             opens: None,
             harnesses: None,
@@ -94,7 +97,8 @@ impl Root {
         let stop = match child {
             Child::Journal => {
                 let parts = &self.parts;
-                let journal = Journal::new(parts.ledger.clone(), parts.hub.clone(), parts.state.clone(), guard).start();
+                let journal = Journal::new(parts.ledger.clone(), parts.hub.clone(), parts.state.clone(), guard);
+                let journal = Journal::start_in_arbiter(&self.writer.handle(), move |_| journal);
                 self.journal.insert(journal).clone().recipient()
             }
             Child::Opens => self

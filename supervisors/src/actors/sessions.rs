@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::guard::{ChildExited, ExitGuard};
-use super::journal::Flush;
+use super::journal::{Flush, FlushOf};
 use super::root::Child;
 use super::session::{Describe, Found, Load, Session, SessionError};
 use super::system::{Env, Purpose};
@@ -140,9 +140,9 @@ impl Sessions {
 /// What is left of a session, which becomes ours.
 async fn read(env: Arc<Env>, id: SessionId, load: Load, purpose: Purpose) -> Result<Found, SessionError> {
     // What the ended actors of this session handed on comes first.
-    let (flushed, done) = oneshot::channel();
-    env.journal.do_send(Flush(flushed));
-    done.await.map_err(|_| SessionError::Interrupted)?;
+    let (done, flushed) = oneshot::channel();
+    env.journal.do_send(Flush { of: FlushOf::Session(id.clone()), done });
+    flushed.await.map_err(|_| SessionError::Interrupted)?;
     let row = env.claim(&id, purpose).await?;
     let runtime = super::reaper::found_runtime(&env, &row).await?;
     Ok(Found::read(&env, row, runtime, load).await?)

@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::harnesses::Harnesses;
 use super::hub::{Hub, Reader};
-use super::journal::{Draft, Flush, Journal, JournalState, Store};
+use super::journal::{Draft, Flush, FlushOf, Journal, JournalState, Store};
 use super::opens::{OpenLimits, Opens};
 use super::reaper::{Reap, Reaped};
 use super::render;
@@ -461,8 +461,8 @@ impl System {
     ///
     /// [`SessionError::Interrupted`].
     pub async fn flush(&self) -> Result<(), SessionError> {
-        let (reply, flushed) = oneshot::channel();
-        self.services()?.env.journal.do_send(Flush(reply));
+        let (done, flushed) = oneshot::channel();
+        self.services()?.env.journal.do_send(Flush { of: FlushOf::Everything, done });
         flushed.await.map_err(|_| SessionError::Interrupted)
     }
 }

@@ -31,6 +31,7 @@
 //! | `hex DIGITS` | these raw bytes on stdout |
 //! | `long-line BYTES` | one line of this length |
 //! | `flood N` | N short message fragments as fast as they go |
+//! | `babble N` | the same, but every other one is thought instead of said |
 //! | `stderr BYTES` | this much on stderr |
 //! | `touch PATH` | writes a file |
 //! | `close-stdout`, `close-stdin` | closes it |

@@ -111,6 +111,10 @@ fn perform_step(index: usize, step: &Step, voice: &mut dyn Voice, cancel: &Arc<C
         Step::Raw(bytes) => voice.raw(bytes),
         Step::LongLine(bytes) => voice.long_line(*bytes),
         Step::Flood(count) => (0..*count).for_each(|piece| voice.say(&fragment(piece, 8))),
+        Step::Babble(count) => (0..*count).for_each(|piece| match piece % 2 {
+            0 => voice.say(&fragment(piece, 8)),
+            _ => voice.think(&fragment(piece, 8)),
+        }),
         Step::Stderr(bytes) => write_stderr(*bytes),
         Step::Touch(path) => std::fs::write(path, "touched").map_err(|e| TurnEnd::Reason(e.to_string()))?,
         Step::CloseStdout => voice.close_stdout(),

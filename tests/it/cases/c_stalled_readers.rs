@@ -8,12 +8,12 @@ use super::{app_server, finish, kill, received, settled, text};
 use crate::support::shell::{Shell, signal};
 
 /// More events than the pipe to the reader holds.
-const MUCH: &str = "flood 20000";
+const MUCH: &str = "babble 20000";
 
 #[test]
 fn case_c6_a_stalled_reader_of_a_run_delays_no_verdict() {
     let shell = Shell::new();
-    let client = shell.spawn(&["run", "--harness", "scripted", "--events", MUCH]);
+    let client = shell.spawn(&["run", "--harness", "json", "--events", MUCH]);
     received(&shell, 1);
     assert_eq!(settled(&shell)[0]["outcome"]["verdict"], "completed");
     kill(client);
@@ -25,7 +25,7 @@ fn case_c6_a_stalled_reader_of_a_run_delays_no_verdict() {
 fn case_c6_a_stalled_reader_of_a_run_delays_no_stop() {
     for from_elsewhere in [true, false] {
         let shell = Shell::new();
-        let client = shell.spawn(&["run", "--harness", "scripted", "--events", &format!("{MUCH} ;; hang")]);
+        let client = shell.spawn(&["run", "--harness", "json", "--events", &format!("{MUCH} ;; hang")]);
         received(&shell, 1);
         let task = text(&shell.tasks()[0], "id").to_owned();
         let elsewhere = from_elsewhere.then(|| shell.spawn(&["task", "cancel", &task]));

@@ -104,14 +104,14 @@ fn case_c14_cancelled_is_said_when_nothing_is_left() {
 }
 
 /// More events than any pipe or socket between an agent and a reader holds.
-const MUCH: &str = "flood 20000";
+const MUCH: &str = "babble 20000";
 
 #[test]
 fn case_c6_a_stalled_client_of_the_daemon_delays_no_verdict() {
     let shell = Shell::new();
     let daemon = shell.serve();
     // Nobody reads its pipe.
-    let client = shell.spawn(&["run", "--harness", "scripted", "--events", MUCH]);
+    let client = shell.spawn(&["run", "--harness", "json", "--events", MUCH]);
     received(&shell, 1);
     assert_eq!(settled(&shell)[0]["outcome"]["verdict"], "completed");
     kill(client);
@@ -122,7 +122,7 @@ fn case_c6_a_stalled_client_of_the_daemon_delays_no_verdict() {
 fn case_c6_followers_that_never_read_delay_no_verdict_and_no_stop() {
     let shell = Shell::new();
     let daemon = shell.serve();
-    let client = shell.spawn(&["run", "--harness", "scripted", "--json", &format!("sleep 500 ;; {MUCH} ;; hang")]);
+    let client = shell.spawn(&["run", "--harness", "json", "--json", &format!("sleep 500 ;; {MUCH} ;; hang")]);
     received(&shell, 1);
     let task = shell.tasks()[0].clone();
     let followers: Vec<_> = (0..3).map(|_| shell.spawn(&["events", text(&task, "session"), "--follow"])).collect();
@@ -141,7 +141,7 @@ fn case_c6_followers_that_never_read_delay_no_verdict_and_no_stop() {
 fn case_c6_a_stalled_client_of_the_daemon_delays_no_stop() {
     let shell = Shell::new();
     let daemon = shell.serve();
-    let client = shell.spawn(&["run", "--harness", "scripted", "--events", &format!("{MUCH} ;; hang")]);
+    let client = shell.spawn(&["run", "--harness", "json", "--events", &format!("{MUCH} ;; hang")]);
     received(&shell, 1);
     let task = text(&shell.tasks()[0], "id").to_owned();
     assert_eq!(shell.ostler(&["task", "cancel", &task]).code, 0);

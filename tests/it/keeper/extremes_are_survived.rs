@@ -53,6 +53,18 @@ fn numbers_without_end() {
     client.close(Ladder::kill(Duration::from_secs(5)));
 }
 
+/// An agent that was told of the end of its input long ago is not told anything new by the first rung.
+#[test]
+fn the_end_of_an_input_that_had_ended_is_not_waited_for() {
+    let recipe = Recipe::script("say up ;; hang");
+    let mut client = recipe.open();
+    client.heard("up");
+    client.send(&Order::CloseInput);
+    client.until("closed", |report| matches!(report, Report::InputState(state) if state.closed).then_some(()));
+    let forever = Duration::from_millis(u64::MAX);
+    client.close(Ladder::new([(Rung::EndOfInput, forever), (Rung::Terminate, forever)]));
+}
+
 fn pid_of_parent(processes: &[ostler_keeper::Process]) -> i32 {
     processes[0].pid
 }

@@ -1,5 +1,6 @@
 //! Output has offsets, is kept, is bounded, and is never made up.
 
+use ostler_keeper::ladder::Ladder;
 use ostler_keeper::{Order, Report, Stream};
 
 use crate::support::keeper_client::{Client, Recipe, quick};
@@ -34,6 +35,12 @@ fn a_new_owner_reads_again_from_where_the_old_one_was_safe() {
     client.close(quick());
 }
 
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("lives");
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_ascii_whitespace().next());
+    resident.expect("VmRSS").parse().expect("a number")
+}
+
 #[test]
 fn without_an_owner_a_flood_waits_in_the_agent_and_loses_nothing() {
     let mut recipe = Recipe::script("flood 200000");
@@ -50,12 +57,7 @@ fn without_an_owner_a_flood_waits_in_the_agent_and_loses_nothing() {
         client.send(&Order::Status);
         if state.stdout.end >= 1 << 20 { Ok(()) } else { Err(format!("{state:?}")) }
     });
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("lives");
-    let resident: u64 = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.split_ascii_whitespace().next()?.parse().ok())
-        .expect("VmRSS");
-    assert!(resident < 16 << 10, "{resident} KiB for a retention of 1 MiB");
+    assert!(resident_kib(pid) < 16 << 10, "{} KiB for a retention of 1 MiB", resident_kib(pid));
     let (mut client, _) = Client::attach(&recipe.folder(), b"secret");
     client.process = Some(keeper);
     client.read_from(0);
@@ -66,6 +68,27 @@ fn without_an_owner_a_flood_waits_in_the_agent_and_loses_nothing() {
     for (number, line) in lines.iter().enumerate() {
         assert_eq!(line, &format!("{number:07} ").as_bytes());
     }
+    client.release();
+}
+
+/// What was read and not yet sent when an agent is stopped has to be read before its verdict.
+#[test]
+fn an_owner_who_reads_slowly_is_not_read_far_ahead_of() {
+    let mut recipe = Recipe::script("flood 100000000");
+    recipe.open.stdout_retention = 64 << 20;
+    let mut client = recipe.open();
+    let agent = client.opened();
+    client.heard("0000000");
+    // Nothing is read from here on: the agent waits for its pipe.
+    wait_until(Duration::from_secs(20), "the agent waits", || {
+        let place = std::fs::read_to_string(format!("/proc/{agent}/wchan")).unwrap_or_default();
+        if place.contains("pipe") { Ok(()) } else { Err(place) }
+    });
+    let keeper = client.process.as_ref().expect("spawned").id();
+    assert!(resident_kib(keeper) < 8 << 10, "{} KiB", resident_kib(keeper));
+    client.send(&Order::Stop(Ladder::kill(Duration::from_secs(5))));
+    client.emptied();
+    assert!(client.ended(Stream::Stdout) < 4 << 20);
     client.release();
 }
 
