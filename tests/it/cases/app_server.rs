@@ -41,6 +41,8 @@ def may_die(when):
     if os.path.exists("die-at") and open("die-at").read() == when:
         os._exit(7)
 
+# What has much memory takes a while to die.
+ballast = b"x" * (int(os.environ.get("BALLAST_MIB", "0")) << 20)
 if os.environ.get("DEAF"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for line in sys.stdin:

@@ -5,6 +5,7 @@ mod a_orphans;
 mod a_owned_by_actors;
 mod a_probes;
 mod app_server;
+mod b_blocks;
 mod b_cancel;
 mod b_codex;
 mod b_contradictions;

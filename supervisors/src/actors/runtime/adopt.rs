@@ -11,7 +11,7 @@ use super::super::reaper::look::{Look, look};
 use super::super::reaper::sweep;
 use super::super::render;
 use super::super::session::RuntimeNews;
-use super::{InputPipe, Origin, Phase, Runtime, exit_fact};
+use super::{InputPipe, Origin, Phase, Runtime, TreeEnd, exit_fact};
 use crate::adapter::{Answer, OpenContext, Told};
 use crate::contract::event::kinds;
 use crate::framer::Framer;
@@ -166,7 +166,9 @@ impl Runtime {
 
     fn nothing_left(&mut self, loss: Loss) {
         self.to_task(Input::Lost(loss));
-        (self.emptied, self.output_ended) = (true, true);
+        // What ran before a boot does not run after it; the other losses say only that nothing can be seen.
+        self.tree = if loss == Loss::Rebooted { TreeEnd::Proven } else { TreeEnd::Unproven };
+        self.output_ended = true;
         self.live = None;
         self.finish_if_over();
     }

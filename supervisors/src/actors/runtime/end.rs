@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::journal::Draft;
 use super::super::render;
 use super::super::session::RuntimeNews;
-use super::{Phase, Runtime, Serving, Ticket, exit_fact};
+use super::{Phase, Runtime, Serving, Ticket, TreeEnd, exit_fact};
 use crate::contract::event::kinds;
 use crate::ledger::Change;
 use crate::machines::settlement::Loss;
@@ -29,7 +29,7 @@ impl Runtime {
     }
 
     pub(super) fn tree_emptied(&mut self) {
-        self.emptied = true;
+        self.tree = TreeEnd::Proven;
         self.live = None;
         self.to_task(Input::Emptied);
     }
@@ -47,7 +47,7 @@ impl Runtime {
 
     /// Once everything of it is known and the task it served is stored, its row goes.
     pub(super) fn finish_if_over(&mut self) {
-        let known = self.emptied && self.output_ended && matches!(self.task, Serving::Nobody);
+        let known = self.tree != TreeEnd::Open && self.output_ended && matches!(self.task, Serving::Nobody);
         if !known || self.phase == Phase::Prepared || std::mem::replace(&mut self.gone, true) {
             return;
         }
@@ -55,7 +55,8 @@ impl Runtime {
         let stderr = tail_of(self.stderr.make_contiguous());
         let counts = self.adapter.as_ref().map(|adapter| adapter.counts()).unwrap_or_default();
         let data = json!({
-            "runtime_id": self.row.id, "exit": self.exit, "tree_empty": true, "stderr": stderr, "frames": counts,
+            "runtime_id": self.row.id, "exit": self.exit, "tree_empty": self.tree == TreeEnd::Proven, "stderr": stderr,
+            "frames": counts,
         });
         let draft = Draft {
             events: vec![render::outside(kinds::RUNTIME_CLOSED, data)],
@@ -78,7 +79,7 @@ impl Runtime {
     }
 
     fn over(&mut self, ctx: &mut Context<Self>) {
-        self.news(RuntimeNews::Over);
+        self.news(RuntimeNews::Over(self.tree));
         self.guard.ends(ExitReason::Normal);
         ctx.stop();
     }

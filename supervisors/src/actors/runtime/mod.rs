@@ -129,6 +129,17 @@ enum Phase {
     Over,
 }
 
+/// What is known of the end of its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TreeEnd {
+    /// Nothing yet.
+    Open,
+    /// Nothing of it is left: the kernel said so, or the machine was booted anew.
+    Proven,
+    /// Nothing of it can be seen any more, which proves nothing.
+    Unproven,
+}
+
 /// The pipe to the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InputPipe {
@@ -178,7 +189,7 @@ pub(super) struct Runtime {
     /// Attempts to attach in a row.
     attempts: u32,
     exit: Option<ExitFact>,
-    emptied: bool,
+    tree: TreeEnd,
     output_ended: bool,
     input: InputPipe,
     /// Its row is gone, or going.
@@ -238,7 +249,7 @@ impl Runtime {
             leader: None,
             attempts: 0,
             exit: None,
-            emptied: false,
+            tree: TreeEnd::Open,
             output_ended: false,
             input: InputPipe::Open,
             gone: false,
@@ -382,7 +393,7 @@ impl Runtime {
 
     /// Whether it takes nothing any more.
     fn has_ended(&self) -> bool {
-        let over = self.phase == Phase::Over || self.exit.is_some() || self.emptied || self.gone;
+        let over = self.phase == Phase::Over || self.exit.is_some() || self.tree != TreeEnd::Open || self.gone;
         over || self.stop.is_some() || self.is_mute()
     }
 
@@ -395,7 +406,7 @@ impl Runtime {
     /// Mute and idle, it is of no use any more.
     fn retire(&mut self) {
         let idle = matches!(self.task, Serving::Nobody);
-        if idle && self.is_mute() && self.exit.is_none() && !self.emptied && self.stop.is_none() {
+        if idle && self.is_mute() && self.exit.is_none() && self.tree == TreeEnd::Open && self.stop.is_none() {
             self.order_stop(StopMode::Ladder);
         }
     }

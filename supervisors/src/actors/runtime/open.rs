@@ -18,7 +18,7 @@ use super::super::opens::TakeSpare;
 use super::super::render;
 use super::super::session::RuntimeNews;
 use super::super::system::Env;
-use super::{Order, Origin, Phase, Runtime, Serving, Submit};
+use super::{Order, Origin, Phase, Runtime, Serving, Submit, TreeEnd};
 use crate::adapter::{Answer, Lifetime, OpenContext, Told};
 use crate::contract::event::kinds;
 use crate::keeper::{Link, LinkError, Spare};
@@ -158,7 +158,7 @@ impl Runtime {
         }
         self.to_task(Input::NeverRan(message.to_owned()));
         self.news(RuntimeNews::NotStarted);
-        (self.emptied, self.output_ended) = (true, true);
+        (self.tree, self.output_ended) = (TreeEnd::Proven, true);
         self.finish_if_over();
     }
 

@@ -6,7 +6,7 @@ use actix::prelude::*;
 use ostler_keeper::{EndResult, Order as KeeperOrder, Process};
 
 use super::super::session::RuntimeNews;
-use super::{Phase, Runtime};
+use super::{Phase, Runtime, TreeEnd};
 use crate::machines::task::{Input, StopMode, Stray, StrayEnd};
 
 /// How long to wait before a listing that was refused is asked for again.
@@ -74,7 +74,7 @@ impl Runtime {
     fn never_started(&mut self) {
         self.phase = Phase::Over;
         (self.live, self.start) = (None, None);
-        self.news(RuntimeNews::Over);
+        self.news(RuntimeNews::Over(TreeEnd::Proven));
         if let Some(own) = self.own.clone() {
             own.do_send(super::end::LetGo);
         }

@@ -7,6 +7,7 @@ use super::super::render;
 use super::super::runtime::{Begin as RuntimeBegin, Origin, Runtime, Serve};
 use super::super::system::Env;
 use super::super::task::{Begin as TaskBegin, Step, Task, Use};
+use super::block;
 use super::{ActiveRuntime, ActiveTask, ContextMachine, RuntimeState, Session, SessionChild};
 use crate::actors::guard::ExitGuard;
 use crate::adapter::{Fact, Lifetime};
@@ -20,6 +21,8 @@ use crate::machines::task::{Input, Task as Machine};
 pub(in crate::actors) struct Found {
     pub(in crate::actors) row: SessionRow,
     pub(in crate::actors) last: Option<TaskRow>,
+    /// Whether the end of the last task was proven after its verdict.
+    proven_later: bool,
     pub(in crate::actors) events: Vec<Event>,
     pub(in crate::actors) asked: Vec<Fact>,
     pub(in crate::actors) runtime: Option<FoundRuntime>,
@@ -60,7 +63,8 @@ impl Found {
             let open = open.filter(|interaction| interaction.state == InteractionState::Open);
             asked = open.map(|interaction| Fact::Asked(interaction.request)).collect();
         }
-        Ok(Self { row, last, events, asked, runtime, load })
+        let proven_later = block::proven_later(env, &row, last.as_ref()).await?;
+        Ok(Self { row, last, proven_later, events, asked, runtime, load })
     }
 
     pub(super) fn context(&self) -> ContextMachine {
@@ -72,6 +76,7 @@ impl Found {
         match &self.last {
             Some(task) if task.state != TaskState::Settled => ContextMachine::Busy(task.id.clone()),
             Some(task) => match &task.outcome {
+                Some(_) if self.proven_later => ContextMachine::Idle,
                 Some(outcome) => ContextMachine::after(task.id.clone(), outcome, self.row.native.as_ref()),
                 None => ContextMachine::Idle,
             },

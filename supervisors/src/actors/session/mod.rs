@@ -2,6 +2,7 @@
 
 mod accept;
 mod begin;
+mod block;
 mod close;
 mod news;
 mod tasks;
@@ -16,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::guard::{ChildExited, ExitGuard};
 use super::opens::QueueFull;
-use super::runtime::{Order, Runtime};
+use super::runtime::{Order, Runtime, TreeEnd};
 use super::system::Env;
 use super::task::{LetGo, Task};
 use crate::contract::{CancelCause, Delegation, InteractionId, InteractionResponse, RuntimeId, SessionId, TaskId};
@@ -134,7 +135,8 @@ pub(super) enum RuntimeNews {
     Stopping,
     /// Processes of it outlive every signal.
     Leaked,
-    Over,
+    /// Nothing more comes of it, and its row is gone.
+    Over(TreeEnd),
 }
 
 #[derive(Message)]

@@ -2,7 +2,7 @@
 
 use actix::prelude::*;
 
-use super::super::runtime::Order;
+use super::super::runtime::{Order, TreeEnd};
 use super::super::task::LetGo;
 use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskNotTaken, TaskSettled};
 use crate::adapter::Lifetime;
@@ -29,7 +29,7 @@ impl Handler<FromRuntime> for Session {
                 self.set_runtime(RuntimeState::Ending, ctx)
             }
             RuntimeNews::Native(native) => self.row.native = Some(native),
-            RuntimeNews::Over => self.runtime_over(ctx),
+            RuntimeNews::Over(tree) => self.runtime_over(tree, ctx),
         }
     }
 }
@@ -90,8 +90,11 @@ impl Session {
         }
     }
 
-    fn runtime_over(&mut self, ctx: &mut Context<Self>) {
+    fn runtime_over(&mut self, tree: TreeEnd, ctx: &mut Context<Self>) {
         self.runtime = None;
+        if tree == TreeEnd::Proven {
+            self.lift_block();
+        }
         self.admit_waiting(ctx);
         self.finish_close(ctx);
     }
@@ -122,6 +125,7 @@ impl Handler<TaskSettled> for Session {
         // The block is there before anybody is told.
         let unresolved = settled.row.outcome.as_ref().and_then(|outcome| blocking(outcome, self.row.native.as_ref()));
         self.context.settled(&task.id, unresolved);
+        self.tell_of_block();
         for waiter in task.waiters {
             let _gone = waiter.send(Ok((*settled.row).clone()));
         }
