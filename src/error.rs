@@ -113,11 +113,16 @@ impl From<SessionError> for Failure {
         let kind = match &error {
             SessionError::Context(ContextError::Busy { .. }) | SessionError::Ending(_) => Kind::SessionBusy,
             SessionError::Context(ContextError::Blocked { .. }) => Kind::SessionBlocked,
-            SessionError::Context(_) | SessionError::Foreign { .. } | SessionError::Awaited(_) => Kind::InvalidState,
+            SessionError::Context(_)
+            | SessionError::Foreign { .. }
+            | SessionError::Awaited(_)
+            | SessionError::ModelFixed(_) => Kind::InvalidState,
             SessionError::Harness(HarnessError::Unknown(_)) => Kind::NotFound,
             SessionError::Harness(_) | SessionError::Full(_) | SessionError::Draining => Kind::HarnessUnavailable,
             SessionError::NotClosed(_) => Kind::Unconfirmed,
-            SessionError::PromptTooLong { .. } | SessionError::TaskTaken(_) => Kind::InvalidInput,
+            SessionError::PromptTooLong { .. } | SessionError::PromptUnfit(_) | SessionError::TaskTaken(_) => {
+                Kind::InvalidInput
+            }
             SessionError::Stalled(_) | SessionError::Refused(_) => Kind::StoreUnavailable,
             SessionError::UnknownSession(_) | SessionError::UnknownTask(_) => Kind::NotFound,
             SessionError::Ledger(_) => Kind::StoreUnavailable,

@@ -46,7 +46,8 @@ impl Daemon {
     pub(crate) async fn delegate(&self, script: &str) -> (SessionId, TaskId) {
         let harness = "bench".parse().expect("an id");
         let session = self.door.open_session(harness, self.spec.clone()).await.expect("opened");
-        let delegation = Delegation { prompt: script.to_owned(), approval: ApprovalPolicy::Deny, timeout: None };
+        let delegation =
+            Delegation { prompt: script.to_owned(), approval: ApprovalPolicy::Deny, model: None, timeout: None };
         let task = TaskId::generate(0);
         self.door.start_task(&session, &task, delegation).await.expect("accepted");
         (session, task)

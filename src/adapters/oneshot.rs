@@ -52,6 +52,15 @@ impl AdapterKind for Oneshot {
         Start { arguments: prompt.into_iter().collect() }
     }
 
+    fn refuses(&self, prompt: &str, command: &[String]) -> Option<&'static str> {
+        let is_option = self.prompt == PromptBy::Argument && prompt.starts_with('-');
+        let options_ended = command.last().is_some_and(|last| last == "--");
+        (is_option && !options_ended).then_some(
+            "it begins with '-', and this harness takes its prompt as an argument, so the program would read it as an \
+             option; put \"--\" at the end of the harness's command, or set prompt = \"stdin\"",
+        )
+    }
+
     fn open(&self, _: OpenContext<'_>) -> Box<dyn Adapter> {
         Box::new(Machine { kind: *self, counts: FrameCounts::default() })
     }
@@ -166,6 +175,18 @@ mod tests {
         frames.iter().for_each(|frame| machine.tell(Told::Frame(*frame), &mut answer));
         assert_eq!(machine.counts().mapped as usize, frames.len());
         answer.facts
+    }
+
+    #[test]
+    fn a_prompt_that_the_program_would_read_as_an_option_is_refused() {
+        let refused = |prompt, text: &str, command: &[&str]| {
+            let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+            Oneshot { prompt, output: OutputFormat::Text }.refuses(text, &command).is_some()
+        };
+        assert!(refused(PromptBy::Argument, "--force", &["agent"]));
+        assert!(!refused(PromptBy::Argument, "--force", &["agent", "--"]));
+        assert!(!refused(PromptBy::Argument, "do not --force", &["agent"]));
+        assert!(!refused(PromptBy::Stdin, "--force", &["agent"]));
     }
 
     #[test]

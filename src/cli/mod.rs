@@ -96,7 +96,7 @@ async fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
     let settings = Settings::load(file)?;
     match arguments.verb {
         Verb::Run(run) => run::run(run, &settings).await,
-        Verb::Serve(serve) => serve::serve(serve, &settings).await,
+        Verb::Serve(serve) => serve::serve(serve, &settings, file).await,
         Verb::Tree(tree) => tree::tree(tree, &settings).await,
         Verb::Task(verb) => task::task(verb, &settings).await,
         Verb::Session(verb) => session::session(verb, &settings).await,

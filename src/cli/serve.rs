@@ -21,7 +21,7 @@ pub(super) struct Serve {
     operations: Option<String>,
 }
 
-pub(super) async fn serve(serve: Serve, settings: &Settings) -> Result<u8, Failure> {
+pub(super) async fn serve(serve: Serve, settings: &Settings, file: Option<&Path>) -> Result<u8, Failure> {
     let mut signals = signals()?;
     settings.make_state()?;
     let _exclusive = lock(&settings.state.join("serve.lock"))?;
@@ -43,8 +43,7 @@ pub(super) async fn serve(serve: Serve, settings: &Settings) -> Result<u8, Failu
     }
     loop {
         match signals.recv().await {
-            // As a service, HUP means new configuration; what is running keeps its own.
-            Some(Signal::HangUp) => tracing::info!("the configuration is read again by the next start"),
+            Some(Signal::HangUp) => eprintln!("ostler: {}", read_again(&embedded, file)),
             Some(Signal::Leave) => {
                 embedded.system.flush().await?;
                 eprintln!("ostler: leaving; the agents go on for {} s", settings.orphan_grace.as_secs());
@@ -58,6 +57,17 @@ pub(super) async fn serve(serve: Serve, settings: &Settings) -> Result<u8, Failu
     // Nobody else listens there: the lock is ours.
     let _gone = std::fs::remove_file(&socket);
     Ok(0)
+}
+
+/// As a service, HUP means a new configuration. A wrong one changes nothing.
+fn read_again(embedded: &Embedded, file: Option<&Path>) -> String {
+    let replaced = Settings::load(file)
+        .and_then(|settings| Ok(embedded.system.replace_harnesses(settings.build()?)?))
+        .map(|()| "the configuration was read again; its harnesses are in force, everything else at the next start");
+    match replaced {
+        Ok(text) => text.to_owned(),
+        Err(failure) => format!("the configuration stays as it was: {failure}"),
+    }
 }
 
 fn lock(path: &Path) -> Result<File, Failure> {

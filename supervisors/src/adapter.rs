@@ -295,6 +295,12 @@ pub trait AdapterKind: Send + Sync {
     /// How a program is started.
     fn start(&self, context: OpenContext<'_>) -> Start;
 
+    /// Why a program with this command line cannot be given this prompt, if it cannot; for a person.
+    fn refuses(&self, prompt: &str, command: &[String]) -> Option<&'static str> {
+        let _any = (prompt, command);
+        None
+    }
+
     /// A machine for a fresh program.
     fn open(&self, context: OpenContext<'_>) -> Box<dyn Adapter>;
 

@@ -12,7 +12,7 @@ fn capture(name: &str) -> Vec<Value> {
 }
 
 fn delegation(approval: ApprovalPolicy) -> Delegation {
-    Delegation { prompt: "hi".into(), approval, timeout: None }
+    Delegation { prompt: "hi".into(), approval, model: None, timeout: None }
 }
 
 /// A machine that is in a turn, whose client is the captured one: its requests have the captured numbers.

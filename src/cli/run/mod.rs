@@ -52,12 +52,12 @@ pub(super) struct Run {
     #[arg(long, value_name = "D")]
     cwd: Option<PathBuf>,
 
-    /// The model, in the provider's words
+    /// The model, in the provider's words; with --session, from this task on
     #[arg(long, value_name = "M")]
     model: Option<String>,
 
     /// Goes on with a session
-    #[arg(long, value_name = "S", conflicts_with_all = ["harness", "cwd", "model"])]
+    #[arg(long, value_name = "S", conflicts_with_all = ["harness", "cwd"])]
     session: Option<SessionId>,
 
     /// Who decides what the agent asks for: `ask` on a terminal and `deny` elsewhere, where it is not given
@@ -123,7 +123,7 @@ async fn delegate(
     signals: &mut mpsc::Receiver<Signal>,
 ) -> Result<u8, Failure> {
     let approval = policy(run.approve);
-    let delegation = Delegation { prompt, approval, timeout: run.timeout.map(|span| span.0) };
+    let delegation = Delegation { prompt, approval, model: run.model.clone(), timeout: run.timeout.map(|span| span.0) };
     let task = TaskId::generate(clock::wall_ms());
     let accepted = tokio::select! {
         accepted = accept(run, settings, route.door(), &task, delegation) => accepted?,

@@ -1,7 +1,7 @@
 //! One actor per configured harness: launch recipe, and a breaker that stops a storm of starts.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -23,9 +23,9 @@ const HEALTHY: Duration = Duration::from_secs(60);
 
 /// Asks for a plan to start a runtime.
 #[derive(Message)]
-#[rtype(result = "Result<(Arc<Harness>, Plan), HarnessError>")]
+#[rtype(result = "Result<Plan, HarnessError>")]
 pub(super) struct Prepare {
-    pub(super) harness: HarnessId,
+    pub(super) harness: Arc<Harness>,
     pub(super) spec: SessionSpec,
     pub(super) resume: Option<NativeId>,
     pub(super) task: Option<(TaskId, Delegation)>,
@@ -39,26 +39,57 @@ pub(super) struct StartEnded {
     pub(super) started: bool,
 }
 
+/// The configured harnesses in force; they may be replaced while everything runs.
+#[derive(Clone, Default)]
+pub(super) struct Configured(Arc<RwLock<Vec<Arc<Harness>>>>);
+
+impl Configured {
+    pub(super) fn get(&self, id: &HarnessId) -> Option<Arc<Harness>> {
+        self.all().into_iter().find(|harness| harness.id == *id)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Harness>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn replace(&self, harnesses: Vec<Harness>) {
+        let harnesses = harnesses.into_iter().map(Arc::new).collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = harnesses;
+    }
+}
+
+/// The configured harnesses were replaced.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Replaced;
+
 /// Every configured harness.
 pub(super) struct Harnesses {
-    configured: Vec<Arc<Harness>>,
+    configured: Configured,
     actors: BTreeMap<HarnessId, Addr<HarnessActor>>,
     tree: Supervisor<HarnessId>,
     pub(super) guard: ExitGuard<Child>,
 }
 
 impl Harnesses {
-    pub(super) fn new(configured: Vec<Arc<Harness>>, guard: ExitGuard<Child>) -> Self {
+    pub(super) fn new(configured: Configured, guard: ExitGuard<Child>) -> Self {
         let tree = Supervisor::new(Strategy::OneForOne, Intensity::new(5, Duration::from_secs(10)));
         Self { configured, actors: BTreeMap::new(), tree, guard }
     }
 
     fn start(&mut self, id: &HarnessId, supervisor: Recipient<ChildExited<HarnessId>>) {
-        let Some(harness) = self.configured.iter().find(|harness| harness.id == *id).cloned() else { return };
         let guard = ExitGuard::new(supervisor, id.clone());
-        self.actors.insert(id.clone(), HarnessActor::new(harness, guard).start());
+        self.actors.insert(id.clone(), HarnessActor::new(id.clone(), guard).start());
         let (key, shutdown) = (id.clone(), Duration::from_secs(1));
         self.tree.started(ChildSpec { key, restart: RestartType::Permanent, shutdown });
+    }
+
+    fn start_new(&mut self, ctx: &mut Context<Self>) {
+        for harness in self.configured.all() {
+            if !self.actors.contains_key(&harness.id) {
+                self.start(&harness.id, ctx.address().recipient());
+            }
+        }
     }
 }
 
@@ -66,8 +97,16 @@ impl Actor for Harnesses {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let ids: Vec<HarnessId> = self.configured.iter().map(|harness| harness.id.clone()).collect();
-        ids.iter().for_each(|id| self.start(id, ctx.address().recipient()));
+        self.start_new(ctx);
+    }
+}
+
+impl Handler<Replaced> for Harnesses {
+    type Result = ();
+
+    /// One that is configured no more keeps its actor: nobody asks it for anything.
+    fn handle(&mut self, _: Replaced, ctx: &mut Self::Context) {
+        self.start_new(ctx);
     }
 }
 
@@ -84,12 +123,12 @@ impl Handler<ChildExited<HarnessId>> for Harnesses {
 }
 
 impl Handler<Prepare> for Harnesses {
-    type Result = ResponseFuture<Result<(Arc<Harness>, Plan), HarnessError>>;
+    type Result = ResponseFuture<Result<Plan, HarnessError>>;
 
     fn handle(&mut self, ask: Prepare, _: &mut Self::Context) -> Self::Result {
-        let actor = self.actors.get(&ask.harness).cloned();
+        let actor = self.actors.get(&ask.harness.id).cloned();
         Box::pin(async move {
-            let unknown = HarnessError::Unknown(ask.harness.clone());
+            let unknown = HarnessError::Unknown(ask.harness.id.clone());
             match actor {
                 Some(actor) => actor.send(ask).await.unwrap_or(Err(unknown)),
                 None => Err(unknown),
@@ -111,7 +150,7 @@ impl Handler<StartEnded> for Harnesses {
 
 /// One configured harness.
 pub(super) struct HarnessActor {
-    harness: Arc<Harness>,
+    id: HarnessId,
     failures: usize,
     backoff: Backoff,
     retry_at: Option<Millis>,
@@ -119,9 +158,9 @@ pub(super) struct HarnessActor {
 }
 
 impl HarnessActor {
-    fn new(harness: Arc<Harness>, guard: ExitGuard<HarnessId>) -> Self {
+    fn new(id: HarnessId, guard: ExitGuard<HarnessId>) -> Self {
         let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, HEALTHY);
-        Self { harness, failures: 0, backoff, retry_at: None, _guard: guard }
+        Self { id, failures: 0, backoff, retry_at: None, _guard: guard }
     }
 }
 
@@ -130,16 +169,16 @@ impl Actor for HarnessActor {
 }
 
 impl Handler<Prepare> for HarnessActor {
-    type Result = Result<(Arc<Harness>, Plan), HarnessError>;
+    type Result = Result<Plan, HarnessError>;
 
     fn handle(&mut self, ask: Prepare, _: &mut Self::Context) -> Self::Result {
         if let Some(at) = self.retry_at.filter(|at| *at > clock::now()) {
-            let (id, failures, retry) = (self.harness.id.clone(), self.failures, clock::until(at));
+            let (id, failures, retry) = (self.id.clone(), self.failures, clock::until(at));
             return Err(HarnessError::Broken { id, failures, retry });
         }
         let task = ask.task.as_ref().map(|(task, delegation)| (task, delegation));
         let context = OpenContext { spec: &ask.spec, resume: ask.resume.as_ref(), task };
-        Ok((self.harness.clone(), self.harness.plan(context)))
+        Ok(ask.harness.plan(context))
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
-use super::harnesses::Harnesses;
+use super::harnesses::{Configured, Harnesses, Replaced};
 use super::hub::{Hub, Reader};
 use super::journal::{Draft, Flush, FlushOf, Journal, JournalState, Store};
 use super::opens::{OpenLimits, Opens};
@@ -78,7 +78,7 @@ pub(super) struct Parts {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) hub: Arc<Hub>,
     pub(super) state: watch::Sender<JournalState>,
-    pub(super) harnesses: Vec<Arc<Harness>>,
+    pub(super) harnesses: Configured,
     pub(super) limits: OpenLimits,
     owners: Arc<Owners>,
     runs: PathBuf,
@@ -122,7 +122,7 @@ pub(super) struct Env {
     pub(super) journal_state: watch::Receiver<JournalState>,
     pub(super) opens: Addr<Opens>,
     pub(super) harnesses: Addr<Harnesses>,
-    configured: Vec<Arc<Harness>>,
+    configured: Configured,
     pub(super) owner: OwnerId,
     pub(super) kind: OwnerKind,
     pub(super) owners: Arc<Owners>,
@@ -144,7 +144,7 @@ impl Env {
 
     /// A configured harness.
     pub(super) fn harness(&self, id: &HarnessId) -> Option<Arc<Harness>> {
-        self.configured.iter().find(|harness| harness.id == *id).cloned()
+        self.configured.get(id)
     }
 
     /// Makes a session ours, if its owner's lock is free. One process at a time takes over, and looks again first.
@@ -198,7 +198,7 @@ pub struct System {
     state: watch::Receiver<JournalState>,
     ledger: Arc<dyn Ledger>,
     hub: Arc<Hub>,
-    harnesses: Arc<Vec<Arc<Harness>>>,
+    harnesses: Configured,
 }
 
 impl System {
@@ -211,7 +211,8 @@ impl System {
         let (state, state_seen) = watch::channel(JournalState::Writing);
         let (services, mut services_seen) = watch::channel(None);
         let hub = Arc::new(Hub::default());
-        let harnesses: Vec<Arc<Harness>> = config.harnesses.into_iter().map(Arc::new).collect();
+        let harnesses = Configured::default();
+        harnesses.replace(config.harnesses);
         let parts = Parts {
             ledger: config.ledger.clone(),
             hub: hub.clone(),
@@ -230,8 +231,7 @@ impl System {
         };
         Root::new(parts, services).start();
         services_seen.wait_for(Option::is_some).await.map_err(|_| StartError::Tree)?;
-        let (ledger, harnesses) = (config.ledger, Arc::new(harnesses));
-        Ok(Self { services: services_seen, state: state_seen, ledger, hub, harnesses })
+        Ok(Self { services: services_seen, state: state_seen, ledger: config.ledger, hub, harnesses })
     }
 
     fn services(&self) -> Result<Services, SessionError> {
@@ -244,9 +244,18 @@ impl System {
         Ok(found.map_err(|_| SessionError::Interrupted)??.0)
     }
 
-    /// The configured harnesses.
-    pub fn harnesses(&self) -> &[Arc<Harness>] {
-        &self.harnesses
+    /// Puts these harnesses into force: for sessions that are opened or get a new runtime from now on. What runs keeps
+    /// what it was started with.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Interrupted`]; nothing changed.
+    pub fn replace_harnesses(&self, harnesses: Vec<Harness>) -> Result<(), SessionError> {
+        let services = self.services()?;
+        self.harnesses.replace(harnesses);
+        // One for each time somebody asks for it.
+        services.env.harnesses.do_send(Replaced);
+        Ok(())
     }
 
     /// The ledger, for reading.
@@ -440,7 +449,8 @@ impl System {
             session.do_send(CloseSession { mode: CloseMode::Runtime(cause), reply });
             closing.push(closed);
         }
-        let budget = self.harnesses.iter().map(|harness| harness.deadlines.cancel_budget()).max().unwrap_or_default();
+        let harnesses = self.harnesses.all();
+        let budget = harnesses.iter().map(|harness| harness.deadlines.cancel_budget()).max().unwrap_or_default();
         let all = async {
             for closed in closing {
                 // A session that failed meanwhile has let its keeper go; the next owner finds it.

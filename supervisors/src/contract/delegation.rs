@@ -34,6 +34,9 @@ pub struct Delegation {
     pub prompt: String,
     /// Who decides approvals.
     pub approval: ApprovalPolicy,
+    /// From this task on its session works with this model, in the provider's words; `None` keeps the one it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// After this the task is cancelled by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,

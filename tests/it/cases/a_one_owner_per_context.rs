@@ -68,19 +68,6 @@ fn case_a14_a_killed_runtime_is_replaced_when_what_it_left_is_gone() {
 }
 
 #[test]
-fn case_a14_a_session_keeps_its_model_and_asking_for_another_starts_nothing() {
-    everywhere_over_a_daemon(|shell| {
-        let first = shell.ostler(&["run", "--harness", "warm", "--model", "m1", "--json", "say up"]);
-        let warm = shell.marker.alive();
-        for _ in 0..20 {
-            let done = shell.ostler(&["run", "--session", &session_of(&first), "--model", "m2", "say up"]);
-            assert_eq!(done.code, 2, "{done:?}");
-        }
-        assert_eq!((shell.received(), shell.marker.alive()), (1, warm));
-    });
-}
-
-#[test]
 fn case_a20_of_clients_that_resume_at_once_one_has_the_session() {
     everywhere(|shell| {
         for over_a_daemon in [false, true] {

@@ -19,7 +19,7 @@ pub(super) async fn open_session(shell: &Shell, harness: &str) -> SessionId {
 }
 
 pub(super) fn delegation(prompt: &str) -> Delegation {
-    Delegation { prompt: prompt.to_owned(), approval: ApprovalPolicy::Deny, timeout: None }
+    Delegation { prompt: prompt.to_owned(), approval: ApprovalPolicy::Deny, model: None, timeout: None }
 }
 
 /// A task under a new id.

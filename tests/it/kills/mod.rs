@@ -28,7 +28,7 @@ fn received(shell: &Shell, number: u64) -> usize {
 }
 
 #[test]
-fn of_serve_at_fifty_instants() {
+fn case_c1_of_serve_at_fifty_instants() {
     let shell = Shell::new();
     let mut accepted = Vec::new();
     let mut number = 0;
@@ -66,7 +66,7 @@ fn of_serve_at_fifty_instants() {
 }
 
 #[test]
-fn of_run_at_fifty_instants() {
+fn case_c1_of_run_at_fifty_instants() {
     let shell = Shell::new();
     for round in 0..50u64 {
         let mut run = shell

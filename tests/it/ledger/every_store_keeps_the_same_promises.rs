@@ -72,7 +72,7 @@ async fn an_unknown_session_is_named() {
 }
 
 fn task(id: &str, state: TaskState) -> TaskRow {
-    let delegation = Delegation { prompt: "hi".into(), approval: ApprovalPolicy::Deny, timeout: None };
+    let delegation = Delegation { prompt: "hi".into(), approval: ApprovalPolicy::Deny, model: None, timeout: None };
     let row = TaskRow::accepted(id.parse().expect("id"), session("a"), delegation, 5);
     TaskRow { state, ..row }
 }

@@ -50,7 +50,7 @@ fn a_second_ctrl_c_forces() {
 }
 
 #[test]
-fn a_hung_up_terminal_and_a_closed_output_cancel_cleanly() {
+fn a_hang_up_and_a_closed_output_cancel_cleanly() {
     let shell = Shell::new();
     let child = shell.spawn(&["run", "--harness", "scripted", "--json", "say up ;; hang"]);
     running(&shell);

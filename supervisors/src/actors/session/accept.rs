@@ -6,9 +6,9 @@ use super::super::journal::{Draft, JournalState, NewEvent, Store, Stored};
 use super::super::render;
 use super::{Session, SessionError, StartTask};
 use crate::clock;
-use crate::contract::{Delegation, TaskId};
+use crate::contract::{Delegation, SessionSpec, TaskId};
 use crate::harness::HarnessError;
-use crate::ledger::{Change, SessionState, TaskRow};
+use crate::ledger::{Change, SessionRow, SessionState, TaskRow};
 use crate::machines::task::{Input, Task as Machine};
 
 /// The longest prompt, in bytes: with its envelope, and every byte escaped, it still fits into one frame of a keeper.
@@ -75,23 +75,18 @@ impl Session {
 
     fn begin_accept(&mut self, task: &TaskId, ctx: &mut Context<Self>) {
         let Some(delegation) = self.accepting.get(task).map(|(delegation, _)| delegation.clone()) else { return };
-        match self.may_accept(task, delegation.prompt.len()) {
+        match self.may_accept(task, &delegation) {
             Ok(()) => self.accept(task.clone(), delegation, ctx),
             Err(refused) => self.refuse_starters(task, refused),
         }
     }
 
     /// Checks everything, and claims the context last.
-    fn may_accept(&mut self, task: &TaskId, bytes: usize) -> Result<(), SessionError> {
+    fn may_accept(&mut self, task: &TaskId, delegation: &Delegation) -> Result<(), SessionError> {
         if let JournalState::Stalled(why) = &*self.env.journal_state.borrow() {
             return Err(SessionError::Stalled(why.clone()));
         }
-        if bytes > MAX_PROMPT {
-            return Err(SessionError::PromptTooLong { bytes, most: MAX_PROMPT });
-        }
-        if self.is_unconfigured() {
-            return Err(HarnessError::Unknown(self.row.harness.clone()).into());
-        }
+        self.fits(delegation)?;
         let runtime_closes = self.row.state == SessionState::Open && !self.close.is_open();
         if self.env.is_draining() {
             return Err(SessionError::Draining);
@@ -102,11 +97,36 @@ impl Session {
         Ok(self.context.claim(&self.row.id, task.clone())?)
     }
 
+    /// Whether the harness can be given this at all.
+    fn fits(&self, delegation: &Delegation) -> Result<(), SessionError> {
+        let bytes = delegation.prompt.len();
+        if bytes > MAX_PROMPT {
+            return Err(SessionError::PromptTooLong { bytes, most: MAX_PROMPT });
+        }
+        let Some(harness) = self.env.harness(&self.row.harness) else {
+            return Err(HarnessError::Unknown(self.row.harness.clone()).into());
+        };
+        if let Some(why) = harness.adapter.refuses(&delegation.prompt, &harness.command) {
+            return Err(SessionError::PromptUnfit(why));
+        }
+        let resumable = self.row.native.as_ref().is_some_and(|native| native.resumable);
+        match self.runtime.is_some() && !resumable && self.with_model_of(delegation).is_some() {
+            true => Err(SessionError::ModelFixed(self.row.id.clone())),
+            false => Ok(()),
+        }
+    }
+
     /// The row is committed, with the two events that open the run, before anybody is told.
     fn accept(&mut self, id: TaskId, delegation: Delegation, ctx: &mut Context<Self>) {
         self.task_cancel = None;
+        // It may have been configured anew: what runs keeps what it was started with, what is to come does not.
+        if let Some(harness) = self.env.harness(&self.row.harness).filter(|_| self.runtime.is_none()) {
+            self.harness = harness;
+        }
         let row = TaskRow::accepted(id.clone(), self.row.id.clone(), delegation, clock::wall_ms());
-        let opening = render::opening(&self.row.harness, &self.row.spec, &row.delegation, &id);
+        let switched = self.with_model_of(&row.delegation);
+        let spec = switched.as_ref().map_or(&self.row.spec, |row| &row.spec);
+        let opening = render::opening(&self.row.harness, spec, &row.delegation, &id);
         let event = |(index, (kind, data)): (usize, _)| NewEvent {
             run: Some((id.clone(), index as u64 + 1)),
             kind,
@@ -114,10 +134,29 @@ impl Session {
         };
         let events: Vec<NewEvent> = opening.into_iter().enumerate().map(event).collect();
         let sequence = events.len() as u64;
-        let draft = Draft { events, changes: vec![Change::Task(Box::new(row.clone()))], ..Draft::default() };
+        let task = Change::Task(Box::new(row.clone()));
+        let session = switched.map(|row| Change::Session(SessionRow { native: None, ..row }));
+        let draft = Draft { events, changes: session.into_iter().chain([task]).collect(), ..Draft::default() };
         let own = ctx.address();
         let then = Box::new(move |stored| own.do_send(Accepted { row: Box::new(row), sequence, stored }));
         self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: Some(then) });
+    }
+}
+
+impl Session {
+    /// This session with another model, if the delegation asks for one.
+    fn with_model_of(&self, delegation: &Delegation) -> Option<SessionRow> {
+        let other = delegation.model.as_ref().filter(|model| self.row.spec.model.as_ref() != Some(*model))?;
+        let spec = SessionSpec { model: Some(other.clone()), ..self.row.spec.clone() };
+        Some(SessionRow { spec, ..self.row.clone() })
+    }
+
+    /// A runtime that was started with another model goes before the next one comes.
+    fn switch_model(&mut self, delegation: &Delegation) {
+        if let Some(row) = self.with_model_of(delegation) {
+            self.row = row;
+            self.stop_idle_runtime();
+        }
     }
 }
 
@@ -134,6 +173,7 @@ impl Handler<Accepted> for Session {
         let policy = self.harness.task_policy(self.env.strays);
         let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);
         let cancel = self.task_cancel.take();
+        self.switch_model(&row.delegation);
         let id = row.id.clone();
         self.start_task_actor(*row, machine, sequence, ctx);
         self.answer_starters(&id, |_| Ok(()));

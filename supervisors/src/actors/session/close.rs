@@ -108,7 +108,7 @@ impl Session {
         Change::Session(SessionRow { native: None, ..self.row.clone() })
     }
 
-    fn stop_idle_runtime(&mut self) {
+    pub(super) fn stop_idle_runtime(&mut self) {
         if let Some(runtime) = &mut self.runtime {
             runtime.state = RuntimeState::Ending;
             runtime.actor.do_send(Order::Stop(StopMode::Ladder));

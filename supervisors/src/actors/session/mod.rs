@@ -88,6 +88,12 @@ pub enum SessionError {
         /// How long it may be.
         most: usize,
     },
+    /// Another model needs another process, and the harness could not go on from its own store in it.
+    #[error("session {0} cannot change its model: its harness has stored nothing of it yet; start a new session")]
+    ModelFixed(SessionId),
+    /// The harness cannot be given this prompt.
+    #[error("the prompt is not taken: {0}")]
+    PromptUnfit(&'static str),
     /// The ledger refused what was to be stored.
     #[error(transparent)]
     Refused(#[from] AppendError),

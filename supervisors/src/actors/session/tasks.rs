@@ -53,14 +53,14 @@ impl Session {
         let native = self.row.native.as_ref().filter(|native| native.resumable);
         let resume = native.map(|native| native.id.clone());
         let ask = Prepare {
-            harness: self.row.harness.clone(),
+            harness: self.harness.clone(),
             spec: self.row.spec.clone(),
             resume: resume.clone(),
             task: self.task_request.clone(),
         };
         let prepared = self.env.harnesses.send(ask);
         ctx.spawn(prepared.into_actor(self).map(move |prepared, session, ctx| match prepared {
-            Ok(Ok((_, plan))) => {
+            Ok(Ok(plan)) => {
                 let plan = Box::new(plan);
                 session.open(Origin::Fresh { plan, resume, live, start }, ctx);
             }

@@ -57,7 +57,7 @@ fn usage(tokens: u64) -> AgentUsage {
 }
 
 fn row() -> TaskRow {
-    let delegation = Delegation { prompt: "do it".into(), approval: ApprovalPolicy::Ask, timeout: None };
+    let delegation = Delegation { prompt: "do it".into(), approval: ApprovalPolicy::Ask, model: None, timeout: None };
     TaskRow::accepted("t".parse().expect("id"), "s".parse().expect("id"), delegation, 0)
 }
 
