@@ -47,9 +47,9 @@ fn case_a8_a_service_that_is_hung_up_on_reads_its_configuration_again() {
         let scripted = config.split("[harness.json]").next().unwrap_or_default();
         let fresh = scripted.split("[harness.scripted]").nth(1).unwrap_or_default();
         let fresh = fresh.replace("harness.scripted", "harness.fresh");
-        format!("{config}\n[harness.fresh]\n{fresh}")
+        format!("{config}\n[harness.fresh]\nadapter = \"oneshot\"\n{fresh}")
     });
-    assert_eq!(ask("fresh").code, 3, "the daemon does not know it yet");
+    assert_eq!(ask("fresh").code, 2, "the daemon does not know it yet");
     signal(&daemon, Signal::SIGHUP);
     wait_until(Duration::from_secs(10), "the new harness is in force", || {
         let done = ask("fresh");
