@@ -49,7 +49,8 @@ fn case_a8_a_service_that_is_hung_up_on_reads_its_configuration_again() {
         let fresh = fresh.replace("harness.scripted", "harness.fresh");
         format!("{config}\n[harness.fresh]\nadapter = \"oneshot\"\n{fresh}")
     });
-    assert_eq!(ask("fresh").code, 2, "the daemon does not know it yet");
+    let unknown = ask("fresh");
+    assert_eq!(unknown.code, 3, "the daemon does not know it yet: {unknown:?}");
     signal(&daemon, Signal::SIGHUP);
     wait_until(Duration::from_secs(10), "the new harness is in force", || {
         let done = ask("fresh");
