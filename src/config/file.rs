@@ -134,6 +134,9 @@ pub struct HarnessFile {
     /// The longest line of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_cap_mib: Option<u64>,
+    /// How long a runtime of it may be idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Span>,
     /// Deadlines of its stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadlines: Option<DeadlinesFile>,
@@ -199,6 +202,7 @@ impl HarnessFile {
         set(&mut self.sandbox, over.sandbox);
         set(&mut self.helpers, over.helpers);
         set(&mut self.frame_cap_mib, over.frame_cap_mib);
+        set(&mut self.idle_timeout, over.idle_timeout);
         self.environment.get_or_insert_default().extend(over.environment.unwrap_or_default());
         let (mine, over) = (self.deadlines.get_or_insert_default(), over.deadlines.unwrap_or_default());
         set(&mut mine.interrupt, over.interrupt);

@@ -226,8 +226,12 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
         deadlines: deadlines(file),
         helpers: file.helpers.clone().unwrap_or_default(),
         frame_cap: (file.frame_cap_mib.unwrap_or(64) as usize) << 20,
+        idle_timeout: file.idle_timeout.map_or(IDLE_TIMEOUT, |span| span.0),
     })
 }
+
+/// How long a runtime may be idle where nothing else is said.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 fn deadlines(file: &HarnessFile) -> Deadlines {
     let given = file.deadlines.clone().unwrap_or_default();

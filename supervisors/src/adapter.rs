@@ -284,6 +284,28 @@ pub struct OpenContext<'a> {
     pub task: Option<(&'a TaskId, &'a Delegation)>,
 }
 
+/// What a new process has of the session it goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResumeKind {
+    /// All of it: the harness read its own store.
+    ExactResume,
+    /// What was said, told to it again.
+    ContextReplay,
+    /// Nothing.
+    FreshSession,
+}
+
+impl ResumeKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ExactResume => "exact-resume",
+            Self::ContextReplay => "context-replay",
+            Self::FreshSession => "fresh-session",
+        }
+    }
+}
+
 /// A kind of adapter: makes and restores machines for agents.
 pub trait AdapterKind: Send + Sync {
     /// Whether a program serves one task or a session.
@@ -294,6 +316,11 @@ pub trait AdapterKind: Send + Sync {
 
     /// How a program is started.
     fn start(&self, context: OpenContext<'_>) -> Start;
+
+    /// What its resume restores.
+    fn resume_kind(&self) -> ResumeKind {
+        ResumeKind::ExactResume
+    }
 
     /// Why a program with this command line cannot be given this prompt, if it cannot; for a person.
     fn refuses(&self, prompt: &str, command: &[String]) -> Option<&'static str> {

@@ -90,6 +90,8 @@ pub struct Harness {
     pub helpers: Vec<String>,
     /// The longest line of its output, in bytes.
     pub frame_cap: usize,
+    /// A runtime without work is closed after this, if the harness can go on from its own store.
+    pub idle_timeout: Duration,
 }
 
 /// Why a harness cannot be started.

@@ -34,6 +34,7 @@ pub(crate) fn harness(id: HarnessId) -> Harness {
         deadlines: DEADLINES,
         helpers: Vec::new(),
         frame_cap: FRAME_CAP,
+        idle_timeout: Duration::ZERO,
     }
 }
 

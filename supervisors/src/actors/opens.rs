@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::guard::ExitGuard;
 use super::root::Child;
+use crate::contract::SessionId;
 use crate::faults::Boundary;
 use crate::keeper::{KeeperProgram, Spare};
 use crate::machines::open::{Effect, Input, Open};
@@ -62,6 +63,29 @@ pub(super) struct TakeSpare {
     pub(super) reply: oneshot::Sender<Option<Spare>>,
 }
 
+/// This session's runtime has no work; its place may be taken.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Idle {
+    pub(super) session: SessionId,
+    pub(super) hibernate: Recipient<Hibernate>,
+}
+
+/// It has work again, or no runtime.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct NotIdle(pub(super) SessionId);
+
+/// Whose runtime was wanted has begun to use it: somebody else's place is taken.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct NotHibernated;
+
+/// Somebody waits for a place: close the idle runtime.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Hibernate;
+
 /// How long to wait before a spare is tried again after one that did not start.
 const SPARE_PAUSE: Duration = Duration::from_secs(5);
 
@@ -74,6 +98,8 @@ pub(super) struct Opens {
     starting: Arc<Semaphore>,
     live: Arc<Semaphore>,
     waiting: usize,
+    /// Those whose runtime has no work, longest first.
+    idle: VecDeque<Idle>,
     pub(super) guard: ExitGuard<Child>,
 }
 
@@ -87,6 +113,7 @@ impl Opens {
             starting: Arc::new(Semaphore::new(limits.start_concurrency)),
             live: Arc::new(Semaphore::new(limits.max_live_runtimes)),
             waiting: 0,
+            idle: VecDeque::new(),
             guard,
         }
     }
@@ -151,6 +178,7 @@ impl Handler<Acquire> for Opens {
             return;
         }
         self.waiting += 1;
+        self.make_room();
         let (live, starting) = (self.live.clone(), self.starting.clone());
         let acquire = async move {
             let live = live.acquire_owned().await.ok()?;
@@ -158,6 +186,51 @@ impl Handler<Acquire> for Opens {
             Some((LivePermit { _permit: live }, StartPermit { _permit: start }))
         };
         ctx.spawn(acquire.into_actor(self).map(|permits, opens, _| opens.answer(ask.reply, permits)));
+    }
+}
+
+impl Opens {
+    /// Somebody waits while others hold places without a use for them: the one who has had none for longest gives way.
+    fn make_room(&mut self) {
+        if self.waiting == 0 || self.live.available_permits() > 0 {
+            return;
+        }
+        while let Some(longest) = self.idle.pop_front() {
+            if longest.hibernate.connected() {
+                // One for each start that waits: bounded.
+                return longest.hibernate.do_send(Hibernate);
+            }
+        }
+    }
+
+    fn forget_idle(&mut self, session: &SessionId) {
+        self.idle.retain(|idle| idle.session != *session);
+    }
+}
+
+impl Handler<Idle> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, idle: Idle, _: &mut Self::Context) {
+        self.forget_idle(&idle.session);
+        self.idle.push_back(idle);
+        self.make_room();
+    }
+}
+
+impl Handler<NotIdle> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, busy: NotIdle, _: &mut Self::Context) {
+        self.forget_idle(&busy.0);
+    }
+}
+
+impl Handler<NotHibernated> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, _: NotHibernated, _: &mut Self::Context) {
+        self.make_room();
     }
 }
 

@@ -109,6 +109,7 @@ pub mod kinds {
         APPROVAL_RESOLVED = "approval.resolved";
         SESSION_OPENED = "ostler.session.opened";
         SESSION_CLOSED = "ostler.session.closed";
+        SESSION_HIBERNATED = "ostler.session.hibernated";
         RUNTIME_OPENED = "ostler.runtime.opened";
         RUNTIME_EXITED = "ostler.runtime.exited";
         RUNTIME_CLOSED = "ostler.runtime.closed";

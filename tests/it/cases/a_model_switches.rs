@@ -1,6 +1,6 @@
 //! Replacing a runtime closes the old one first.
 
-use super::{configure, everywhere_over_a_daemon, text};
+use super::{app_server, everywhere_over_a_daemon, text};
 use crate::support::shell::Shell;
 
 /// The agents that live now.
@@ -48,16 +48,20 @@ fn case_a14_twenty_switches_of_the_model_leave_one_tree() {
 #[test]
 fn a_session_that_its_harness_has_not_stored_keeps_its_model() {
     let shell = Shell::new();
-    configure(&shell, |config| config.replace("interrupt = \"2s\"", "interrupt = \"300ms\""));
+    app_server::add(&shell, &[]);
     let daemon = shell.serve();
-    let run = shell.spawn(&["run", "--harness", "warm", "--json", "say up ;; hang"]);
-    super::received(&shell, 1);
-    let task = shell.tasks()[0].clone();
-    assert_eq!(shell.ostler(&["task", "cancel", text(&task, "id")]).code, 0);
-    run.wait_with_output().expect("ends");
-    let refused = shell.ostler(&["run", "--session", text(&task, "session"), "--model", "other", "say next"]);
+    // Nothing was said in it yet, so nothing is on a disk; its agent lives.
+    let first = shell.ostler(&["run", "--harness", "protocol", "--json", "refuse not now"]);
+    assert_eq!(first.code, 1, "{first:?}");
+    let session = text(&first.json(), "session").to_owned();
+    let refused = shell.ostler(&["run", "--session", &session, "--model", "other", "accept ;; finish"]);
     assert_eq!(refused.code, 3, "{refused:?}");
     assert!(refused.stderr.contains("cannot change its model"), "{refused:?}");
+    let kept = shell.ostler(&["run", "--session", &session, "--json", "accept ;; say as before ;; finish"]);
+    assert_eq!((kept.code, text(&kept.json(), "output")), (0, "as before"), "{kept:?}");
+    // By now it has: what it knows is not lost by a new process.
+    let other = shell.ostler(&["run", "--session", &session, "--model", "other", "--json", "accept ;; finish"]);
+    assert_eq!(other.code, 0, "{other:?}");
     shell.end(daemon);
     shell.assert_nothing_left();
 }

@@ -2,7 +2,8 @@
 
 use crate::support::shell::Shell;
 
-/// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `finish`, `exit CODE`, `hang`.
+/// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `finish`, `refuse WHY`,
+/// `exit CODE`, `hang`.
 /// With a file `die-at` in its directory, it ends before or after it does what a message asks (`before thread/start`).
 const PROGRAM: &str = r#"
 import json, os, signal, sys, time
@@ -32,6 +33,8 @@ def turn(asked):
             time.sleep(float(rest))
         elif word == "finish":
             send(method="turn/completed", params={"turn": {"id": own, "status": "completed"}})
+        elif word == "refuse":
+            send(id=asked["id"], error={"code": -32600, "message": rest})
         elif word == "exit":
             os._exit(int(rest))
         elif word == "hang":

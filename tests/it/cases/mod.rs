@@ -1,6 +1,7 @@
 //! Cases from the field, by their numbers in the project's catalogue; each is one of a kind.
 
 mod a_hang_ups;
+mod a_hibernation;
 mod a_model_switches;
 mod a_one_owner_per_context;
 mod a_orphans;

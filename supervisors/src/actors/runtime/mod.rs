@@ -104,7 +104,7 @@ pub(super) struct Serve {
 /// Where a runtime comes from.
 pub(super) enum Origin {
     /// It is to be started.
-    Fresh { plan: Box<Plan>, resume: Option<NativeId>, live: LivePermit, start: StartPermit },
+    Fresh { plan: Box<Plan>, resume: Option<NativeId>, past: Past, live: LivePermit, start: StartPermit },
     /// Its keeper lives.
     Living { state: RuntimeState, outbox: Vec<OutboxItem>, secret: Vec<u8> },
     /// Its keeper has said its last word.
@@ -113,6 +113,13 @@ pub(super) enum Origin {
     NeverStarted,
     /// Its keeper is gone without a word, and what it left was ended.
     Gone { state: RuntimeState, loss: Loss },
+}
+
+/// Whether the harness had a session here before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Past {
+    Nothing,
+    Something,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use super::super::opens::TakeSpare;
 use super::super::render;
 use super::super::session::RuntimeNews;
 use super::super::system::Env;
-use super::{Order, Origin, Phase, Runtime, Serving, Submit, TreeEnd};
-use crate::adapter::{Answer, Lifetime, OpenContext, Told};
+use super::{Order, Origin, Past, Phase, Runtime, Serving, Submit, TreeEnd};
+use crate::adapter::{Answer, Lifetime, OpenContext, ResumeKind, Told};
 use crate::contract::event::kinds;
 use crate::keeper::{Link, LinkError, Spare};
 use crate::ledger::Change;
@@ -46,9 +46,22 @@ impl Runtime {
         let context = OpenContext { spec: &self.spec, resume: resume.as_ref(), task: None };
         self.adapter = Some(self.harness.adapter.open(context));
         draft.changes.insert(0, Change::Runtime(self.row.clone()));
-        let data = json!({ "runtime_id": self.row.id, "harness": self.row.harness });
+        let mut data = json!({ "runtime_id": self.row.id, "harness": self.row.harness });
+        if let Some(kind) = self.resume_kind(resume.is_some()) {
+            data["resume"] = json!(kind.word());
+        }
         draft.events.push(render::outside(kinds::RUNTIME_OPENED, data));
         draft
+    }
+
+    /// What it has of what the session did before, if there was anything.
+    fn resume_kind(&self, resumes: bool) -> Option<ResumeKind> {
+        let Some(Origin::Fresh { past, .. }) = &self.origin else { return None };
+        match (past, resumes) {
+            (Past::Nothing, _) => None,
+            (Past::Something, true) => Some(self.harness.adapter.resume_kind()),
+            (Past::Something, false) => Some(ResumeKind::FreshSession),
+        }
     }
 
     pub(super) fn spawn_keeper(&mut self, ctx: &mut Context<Self>) {

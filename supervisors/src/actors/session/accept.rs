@@ -37,12 +37,16 @@ impl Handler<StartTask> for Session {
             return;
         }
         self.accepting.insert(task.clone(), (delegation, vec![reply]));
+        self.not_idle(ctx);
         let ledger = self.env.ledger.clone();
         let look = async move { (ledger.task(&task).await, task) };
-        ctx.spawn(look.into_actor(self).map(|(known, task), session, ctx| match known {
-            Ok(None) => session.begin_accept(&task, ctx),
-            Ok(Some(row)) => session.known_already(&row),
-            Err(error) => session.refuse_starters(&task, error.into()),
+        ctx.spawn(look.into_actor(self).map(|(known, task), session, ctx| {
+            match known {
+                Ok(None) => session.begin_accept(&task, ctx),
+                Ok(Some(row)) => session.known_already(&row),
+                Err(error) => session.refuse_starters(&task, error.into()),
+            }
+            session.perhaps_idle(ctx);
         }));
     }
 }
@@ -168,6 +172,7 @@ impl Handler<Accepted> for Session {
         if let Err(error) = stored {
             self.context.settled(&row.id, None);
             self.refuse_starters(&row.id, error.into());
+            self.perhaps_idle(ctx);
             return self.finish_close(ctx);
         }
         let policy = self.harness.task_policy(self.env.strays);

@@ -34,7 +34,7 @@ impl Session {
         }
     }
 
-    fn tell_outside(&self, kind: EventKind, data: Value) {
+    pub(super) fn tell_outside(&self, kind: EventKind, data: Value) {
         let draft = Draft { events: vec![render::outside(kind, data)], ..Draft::default() };
         self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: None });
     }

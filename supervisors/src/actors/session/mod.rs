@@ -4,6 +4,7 @@ mod accept;
 mod begin;
 mod block;
 mod close;
+mod idle;
 mod news;
 mod tasks;
 
@@ -265,6 +266,8 @@ pub(super) struct Session {
     /// What the program is started with, where the program is the task.
     task_request: Option<(TaskId, Delegation)>,
     runtime: Option<ActiveRuntime>,
+    /// Runs while the runtime has no work.
+    idle_timer: Option<SpawnHandle>,
     found: Option<Found>,
     close: Close<u64>,
     closers: Vec<(u64, close::Closer)>,
@@ -292,6 +295,7 @@ impl Session {
             task_created_ms: 0,
             task_request: None,
             runtime: None,
+            idle_timer: None,
             found: Some(found),
             close: Close::Open,
             closers: Vec::new(),

@@ -54,12 +54,14 @@ impl Session {
             self.await_ready(ctx);
         }
         self.admit_waiting(ctx);
+        self.perhaps_idle(ctx);
     }
 
     fn runtime_free(&mut self, ctx: &mut Context<Self>) {
         if self.runtime.as_ref().is_some_and(|runtime| runtime.state == RuntimeState::Leaving) {
             self.set_runtime(RuntimeState::Ready, ctx);
             self.admit_waiting(ctx);
+            self.perhaps_idle(ctx);
         }
     }
 
@@ -80,6 +82,7 @@ impl Session {
     fn runtime_ready(&mut self, ctx: &mut Context<Self>) {
         self.set_runtime(RuntimeState::Ready, ctx);
         self.to_task(Input::RuntimeReady);
+        self.perhaps_idle(ctx);
     }
 
     fn runtime_not_ready(&mut self, message: String, ctx: &mut Context<Self>) {
@@ -92,6 +95,7 @@ impl Session {
 
     fn runtime_over(&mut self, tree: TreeEnd, ctx: &mut Context<Self>) {
         self.runtime = None;
+        self.not_idle(ctx);
         if tree == TreeEnd::Proven {
             self.lift_block();
         }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 use super::super::harnesses::Prepare;
 use super::super::opens::{Acquire, LivePermit, StartPermit};
-use super::super::runtime::{Order, Origin};
+use super::super::runtime::{Order, Origin, Past};
 use super::super::task::{Respond, Step};
 use super::{Answer, CancelTask, ContextMachine, RuntimeState, Session, SessionError, TaskAnswer, Wait};
 use crate::adapter::Lifetime;
@@ -50,6 +50,7 @@ impl Session {
         if self.task.is_none() || self.runtime.is_some() {
             return;
         }
+        let past = if self.row.native.is_some() { Past::Something } else { Past::Nothing };
         let native = self.row.native.as_ref().filter(|native| native.resumable);
         let resume = native.map(|native| native.id.clone());
         let ask = Prepare {
@@ -62,7 +63,7 @@ impl Session {
         ctx.spawn(prepared.into_actor(self).map(move |prepared, session, ctx| match prepared {
             Ok(Ok(plan)) => {
                 let plan = Box::new(plan);
-                session.open(Origin::Fresh { plan, resume, live, start }, ctx);
+                session.open(Origin::Fresh { plan, resume, past, live, start }, ctx);
             }
             Ok(Err(error)) => session.not_started(&error),
             Err(_) => session.not_started(&SessionError::Interrupted),

@@ -1,0 +1,80 @@
+//! A runtime without work: closed after a while, or when its place is wanted, and opened again by the harness's own
+//! resume with the next task.
+
+use actix::prelude::*;
+use serde_json::json;
+
+use super::super::opens::{Hibernate, Idle, NotHibernated, NotIdle};
+use super::{RuntimeState, Session};
+use crate::contract::event::kinds;
+
+/// Why a runtime is closed that could have gone on.
+#[derive(Debug, Clone, Copy)]
+enum Why {
+    /// Nobody had a use for it.
+    IdleTimeout,
+    /// Another session waits for a place.
+    PlaceWanted,
+}
+
+impl Why {
+    fn word(self) -> &'static str {
+        match self {
+            Self::IdleTimeout => "idle_timeout",
+            Self::PlaceWanted => "place_wanted",
+        }
+    }
+}
+
+impl Session {
+    /// Its runtime may have nothing to do from here on.
+    pub(super) fn perhaps_idle(&mut self, ctx: &mut Context<Self>) {
+        if !self.can_hibernate() {
+            return;
+        }
+        self.drop_idle_timer(ctx);
+        let timeout = self.harness.idle_timeout;
+        self.idle_timer = Some(ctx.run_later(timeout, |session, _| session.hibernate(Why::IdleTimeout)));
+        let hibernate = ctx.address().recipient();
+        // One for each task: bounded.
+        self.env.opens.do_send(Idle { session: self.row.id.clone(), hibernate });
+    }
+
+    /// It has work, or is being ended.
+    pub(super) fn not_idle(&mut self, ctx: &mut Context<Self>) {
+        if self.drop_idle_timer(ctx) {
+            self.env.opens.do_send(NotIdle(self.row.id.clone()));
+        }
+    }
+
+    fn drop_idle_timer(&mut self, ctx: &mut Context<Self>) -> bool {
+        self.idle_timer.take().is_some_and(|timer| ctx.cancel_future(timer))
+    }
+
+    /// Nothing is lost by it: the harness has shown that it stored the session, and nobody has a use for the runtime.
+    fn can_hibernate(&self) -> bool {
+        let stored = self.row.native.as_ref().is_some_and(|native| native.resumable);
+        let warm = self.runtime.as_ref().is_some_and(|runtime| runtime.state == RuntimeState::Ready);
+        stored && warm && self.task.is_none() && self.accepting.is_empty() && self.close.is_open()
+    }
+
+    fn hibernate(&mut self, why: Why) {
+        self.idle_timer = None;
+        if !self.can_hibernate() {
+            return self.env.opens.do_send(NotHibernated);
+        }
+        let runtime = self.runtime.as_ref().map(|runtime| &runtime.id);
+        self.tell_outside(kinds::SESSION_HIBERNATED, json!({ "runtime_id": runtime, "why": why.word() }));
+        self.env.opens.do_send(NotIdle(self.row.id.clone()));
+        self.stop_idle_runtime();
+    }
+}
+
+impl Handler<Hibernate> for Session {
+    type Result = ();
+
+    fn handle(&mut self, _: Hibernate, ctx: &mut Self::Context) {
+        self.drop_idle_timer(ctx);
+        self.hibernate(Why::PlaceWanted);
+    }
+}

@@ -1,0 +1,85 @@
+//! A session outlives its runtimes: those without work make room, and come back with the session's past.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{configure, text};
+use crate::support::kernel::wait_until;
+use crate::support::shell::{Containment, Shell};
+
+/// Agents that can resume, closed when they were idle for so long.
+fn shell(containment: Containment, limits: &str, idle: &str) -> Shell {
+    let shell = Shell::with(containment, limits);
+    let history = shell.path().join("history");
+    std::fs::create_dir(&history).expect("made");
+    configure(&shell, |config| {
+        let (others, warm) = config.split_once("[harness.warm]\n").expect("there is one");
+        let log = format!("OSTLER_AGENT_HISTORY = {:?}, OSTLER_AGENT_LOG", history.display().to_string());
+        format!("{others}[harness.warm]\nidle_timeout = {idle:?}\n{}", warm.replacen("OSTLER_AGENT_LOG", &log, 1))
+    });
+    shell
+}
+
+fn turn(shell: &Shell, session: Option<&str>, prompt: &str) -> Value {
+    let whose = session.map_or(["--harness", "warm"], |session| ["--session", session]);
+    let done = shell.ostler(&["run", whose[0], whose[1], "--json", prompt]);
+    assert_eq!(done.code, 0, "{done:?}");
+    done.json()
+}
+
+/// The agents that live now.
+fn agents(shell: &Shell) -> usize {
+    shell.marker.alive().iter().filter(|(_, line)| line.ends_with("app-server ")).count()
+}
+
+fn of_kind(shell: &Shell, session: &str, kind: &str) -> Vec<Value> {
+    shell.events(session).into_iter().filter(|event| event["type"] == kind).map(|event| event["data"].clone()).collect()
+}
+
+#[test]
+fn case_a1_fifty_sessions_without_work_hold_no_process() {
+    for containment in Containment::all() {
+        let shell = shell(containment, "", "1s");
+        let daemon = shell.serve();
+        let sessions: Vec<_> = (0..50).map(|_| text(&turn(&shell, None, "say hi"), "session").to_owned()).collect();
+        wait_until(Duration::from_secs(30), "no agent is left", || match agents(&shell) {
+            0 => Ok(()),
+            left => Err(left.to_string()),
+        });
+        let listed = shell.ostler(&["session", "list", "--json"]).json();
+        assert_eq!(listed.as_array().expect("a list").len(), 50);
+        for session in [&sessions[0], &sessions[49]] {
+            assert_eq!(of_kind(&shell, session, "ostler.session.hibernated")[0]["why"], "idle_timeout");
+            turn(&shell, Some(session), "say again");
+            let opened = of_kind(&shell, session, "ostler.runtime.opened");
+            assert_eq!((&opened[0]["resume"], &opened[1]["resume"]), (&Value::Null, &"exact-resume".into()));
+        }
+        shell.end(daemon);
+        shell.assert_nothing_left();
+    }
+}
+
+#[test]
+fn case_a24_a_full_pool_suspends_who_was_idle_longest_and_resumes_him() {
+    for containment in Containment::all() {
+        let shell = shell(containment, "[limits]\nmax_live_runtimes = 3\n", "1h");
+        let daemon = shell.serve();
+        let open = || text(&turn(&shell, None, "say hi"), "session").to_owned();
+        let sessions: Vec<_> = (0..3).map(|_| open()).collect();
+        // Used again, the first is not the one that was idle longest.
+        turn(&shell, Some(&sessions[0]), "say again");
+        assert_eq!(agents(&shell), 3);
+        let fourth = open();
+        let suspended = |session: &str| of_kind(&shell, session, "ostler.session.hibernated").len();
+        assert_eq!(sessions.iter().map(|id| suspended(id)).collect::<Vec<_>>(), [0, 1, 0]);
+        assert_eq!(of_kind(&shell, &sessions[1], "ostler.session.hibernated")[0]["why"], "place_wanted");
+        // All of them go round in a pool that is too small for them.
+        for session in sessions.iter().chain([&fourth]).cycle().take(12) {
+            turn(&shell, Some(session), "say round");
+            assert!(agents(&shell) <= 3);
+        }
+        shell.end(daemon);
+        shell.assert_nothing_left();
+    }
+}
