@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ostler_supervisors::contract::HarnessId;
+use ostler_supervisors::harness::OnLostSession;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
@@ -134,6 +135,9 @@ pub struct HarnessFile {
     /// The longest line of its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_cap_mib: Option<u64>,
+    /// What becomes of a task whose session it no longer has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_lost_session: Option<OnLostSession>,
     /// How long a runtime of it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Span>,
@@ -202,6 +206,7 @@ impl HarnessFile {
         set(&mut self.sandbox, over.sandbox);
         set(&mut self.helpers, over.helpers);
         set(&mut self.frame_cap_mib, over.frame_cap_mib);
+        set(&mut self.on_lost_session, over.on_lost_session);
         set(&mut self.idle_timeout, over.idle_timeout);
         self.environment.get_or_insert_default().extend(over.environment.unwrap_or_default());
         let (mine, over) = (self.deadlines.get_or_insert_default(), over.deadlines.unwrap_or_default());

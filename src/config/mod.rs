@@ -226,6 +226,7 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
         deadlines: deadlines(file),
         helpers: file.helpers.clone().unwrap_or_default(),
         frame_cap: (file.frame_cap_mib.unwrap_or(64) as usize) << 20,
+        on_lost_session: file.on_lost_session.unwrap_or_default(),
         idle_timeout: file.idle_timeout.map_or(IDLE_TIMEOUT, |span| span.0),
     })
 }

@@ -131,6 +131,11 @@ pub enum Fact {
         /// Why, for a person.
         message: String,
     },
+    /// The harness no longer has the session that was to be resumed; this agent takes no tasks.
+    NativeLost {
+        /// What it said.
+        message: String,
+    },
     /// The harness has this session.
     NativeSession {
         /// Its own id.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_keeper::ladder::{Ladder, Rung};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::adapter::{AdapterKind, OpenContext};
@@ -69,6 +70,17 @@ impl Deadlines {
     }
 }
 
+/// What becomes of a task whose session the harness no longer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLostSession {
+    /// It fails before anything was submitted.
+    #[default]
+    Fail,
+    /// It begins without what was before.
+    Fresh,
+}
+
 /// One configured harness.
 #[derive(Clone)]
 pub struct Harness {
@@ -90,6 +102,8 @@ pub struct Harness {
     pub helpers: Vec<String>,
     /// The longest line of its output, in bytes.
     pub frame_cap: usize,
+    /// What becomes of a task whose session the harness no longer has.
+    pub on_lost_session: OnLostSession,
     /// A runtime without work is closed after this, if the harness can go on from its own store.
     pub idle_timeout: Duration,
 }

@@ -8,7 +8,7 @@ use crate::adapter::{
     Adapter, AdapterKind, Answer, FrameCounts, InterruptMode, Lifetime, OpenContext, SnapshotError, Start, Told,
 };
 use crate::contract::HarnessId;
-use crate::harness::{Deadlines, Harness};
+use crate::harness::{Deadlines, Harness, OnLostSession};
 use crate::machines::settlement::ReportMode;
 
 /// Generous for whatever it was.
@@ -34,6 +34,7 @@ pub(crate) fn harness(id: HarnessId) -> Harness {
         deadlines: DEADLINES,
         helpers: Vec::new(),
         frame_cap: FRAME_CAP,
+        on_lost_session: OnLostSession::Fail,
         idle_timeout: Duration::ZERO,
     }
 }

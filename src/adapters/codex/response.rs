@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 use super::{Asked, Machine};
 
+/// How it says that it has no thread of this id; its code is that of many other refusals.
+const NO_SUCH_THREAD: &str = "no rollout found";
+
 impl Machine {
     pub(super) fn answered(&mut self, id: Option<u64>, message: &Value, answer: &mut Answer) {
         let Some(what) = id.and_then(|id| self.asked.remove(&id)) else {
@@ -20,6 +23,9 @@ impl Machine {
             (Asked::Initialize, Err(message)) => not_ready(format!("codex refused the handshake: {message}"), answer),
             (Asked::StartThread | Asked::ResumeThread, Ok(result)) => self.thread_opened(what, result, answer),
             (Asked::StartThread, Err(message)) => not_ready(format!("codex opened no thread: {message}"), answer),
+            (Asked::ResumeThread, Err(message)) if message.contains(NO_SUCH_THREAD) => {
+                answer.fact(Fact::NativeLost { message: format!("codex says: {message}") });
+            }
             (Asked::ResumeThread, Err(message)) => {
                 not_ready(format!("codex cannot resume the session: {message}; start a new one"), answer);
             }

@@ -109,6 +109,7 @@ pub mod kinds {
         APPROVAL_RESOLVED = "approval.resolved";
         SESSION_OPENED = "ostler.session.opened";
         SESSION_CLOSED = "ostler.session.closed";
+        NATIVE_LOST = "ostler.session.native_lost";
         SESSION_HIBERNATED = "ostler.session.hibernated";
         RUNTIME_OPENED = "ostler.runtime.opened";
         RUNTIME_EXITED = "ostler.runtime.exited";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{configure, text};
+use super::{app_server, configure, text};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Shell};
 
@@ -79,6 +79,44 @@ fn case_a24_a_full_pool_suspends_who_was_idle_longest_and_resumes_him() {
             turn(&shell, Some(session), "say round");
             assert!(agents(&shell) <= 3);
         }
+        shell.end(daemon);
+        shell.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_session_that_the_harness_has_lost_fails_by_name_or_begins_anew_once() {
+    for (policy, code) in [("fail", 3), ("fresh", 0)] {
+        let shell = Shell::new();
+        app_server::add(&shell, &[]);
+        configure(&shell, |config| {
+            let more = format!("[harness.protocol]\nidle_timeout = \"100ms\"\non_lost_session = {policy:?}\n");
+            config.replace("[harness.protocol]\n", &more)
+        });
+        let daemon = shell.serve();
+        let first = shell.ostler(&["run", "--harness", "protocol", "--json", "accept ;; say one ;; finish"]);
+        let session = text(&first.json(), "session").to_owned();
+        wait_until(Duration::from_secs(20), "it is hibernated", || {
+            let alive = shell.marker.alive();
+            if alive.is_empty() { Ok(()) } else { Err(format!("{alive:?}")) }
+        });
+        std::fs::write(shell.work().join("lost"), "").expect("written");
+        let next = shell.ostler(&["run", "--session", &session, "--json", "accept ;; say two ;; finish"]);
+        assert_eq!(next.code, code, "{policy}: {next:?}");
+        let lost = of_kind(&shell, &session, "ostler.session.native_lost");
+        let opened = of_kind(&shell, &session, "ostler.runtime.opened");
+        let kinds: Vec<_> = opened.iter().map(|data| data["resume"].as_str()).collect();
+        match policy {
+            "fail" => {
+                assert!(next.json()["outcome"]["message"].to_string().contains("has lost its session"), "{next:?}");
+                assert_eq!((lost.len(), kinds), (0, vec![None, Some("exact-resume")]));
+            }
+            _ => {
+                assert_eq!(text(&next.json(), "output"), "two");
+                assert_eq!((lost.len(), kinds), (1, vec![None, Some("exact-resume"), Some("fresh-session")]));
+            }
+        }
+        assert_eq!(shell.received(), 1 + usize::from(code == 0), "nothing was submitted twice");
         shell.end(daemon);
         shell.assert_nothing_left();
     }

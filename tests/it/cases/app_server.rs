@@ -4,7 +4,7 @@ use crate::support::shell::Shell;
 
 /// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `finish`, `refuse WHY`,
 /// `exit CODE`, `hang`.
-/// With a file `die-at` in its directory, it ends before or after it does what a message asks (`before thread/start`).
+/// With a file `lost` in its directory, it has no thread to resume. With a file `die-at` in its directory, it ends before or after it does what a message asks (`before thread/start`).
 const PROGRAM: &str = r#"
 import json, os, signal, sys, time
 
@@ -54,6 +54,8 @@ for line in sys.stdin:
     may_die(f"before {method}")
     if method == "initialize":
         send(id=asked["id"], result={})
+    elif method == "thread/resume" and os.path.exists("lost"):
+        send(id=asked["id"], error={"code": -32600, "message": "no rollout found for thread id thread-1"})
     elif method in ("thread/start", "thread/resume"):
         time.sleep(float(os.environ.get("OPEN_AFTER", "0")))
         send(id=asked["id"], result={"thread": {"id": "thread-1"}})

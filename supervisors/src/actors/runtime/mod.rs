@@ -88,6 +88,8 @@ pub(super) enum Order {
     TaskOver(Addr<Task>),
     /// It has handed on everything.
     TaskGone,
+    /// The task that was to be given to it waits for another runtime.
+    Unserve,
     /// The session is gone: so is this actor, and its keeper waits for the next owner.
     LetGo,
 }
@@ -344,6 +346,7 @@ impl Runtime {
                     self.news(RuntimeNews::Ready);
                 }
                 Fact::NotReady { message } => self.news(RuntimeNews::NotReady(message)),
+                Fact::NativeLost { message } => self.news(RuntimeNews::NativeLost(message)),
                 Fact::NativeSession { id, stored } => {
                     let native = NativeSession { id, resumable: stored };
                     let session = self.row.session.clone();

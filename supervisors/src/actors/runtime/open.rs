@@ -250,6 +250,7 @@ impl Handler<Order> for Runtime {
                 self.left_task();
                 self.finish_if_over();
             }
+            Order::Unserve => self.task = Serving::Nobody,
             Order::LetGo => {
                 self.guard.ends(ExitReason::Normal);
                 ctx.stop();

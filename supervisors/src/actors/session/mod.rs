@@ -129,6 +129,8 @@ pub(super) enum SessionChild {
 pub(super) enum RuntimeNews {
     Ready,
     NotReady(String),
+    /// The harness no longer has what was to be resumed.
+    NativeLost(String),
     NotStarted,
     Native(NativeSession),
     /// Its keeper was attached to; whether the agent takes tasks.

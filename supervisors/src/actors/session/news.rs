@@ -1,12 +1,18 @@
 //! What runtimes and tasks tell their session.
 
 use actix::prelude::*;
+use serde_json::json;
 
+use super::super::journal::{Draft, Store};
+use super::super::render;
 use super::super::runtime::{Order, TreeEnd};
 use super::super::task::LetGo;
 use super::{FromRuntime, RuntimeNews, RuntimeState, Session, TaskNotTaken, TaskSettled};
 use crate::adapter::Lifetime;
 use crate::contract::Verdict;
+use crate::contract::event::kinds;
+use crate::harness::OnLostSession;
+use crate::ledger::Change;
 use crate::machines::close::Input as CloseInput;
 use crate::machines::context::blocking;
 use crate::machines::task::{Input, StopMode};
@@ -25,6 +31,7 @@ impl Handler<FromRuntime> for Session {
             RuntimeNews::Free => self.runtime_free(ctx),
             RuntimeNews::Leaked => self.runtime_leaked(ctx),
             RuntimeNews::NotReady(message) => self.runtime_not_ready(message, ctx),
+            RuntimeNews::NativeLost(message) => self.native_lost(&message, ctx),
             RuntimeNews::NotStarted | RuntimeNews::Exited | RuntimeNews::Stopping => {
                 self.set_runtime(RuntimeState::Ending, ctx)
             }
@@ -91,6 +98,31 @@ impl Session {
         if let Some(runtime) = &self.runtime {
             runtime.actor.do_send(Order::Stop(StopMode::Ladder));
         }
+    }
+
+    /// The past is gone with the harness's own store. Only where the configuration says so does the task begin without
+    /// it, once, in a runtime of its own.
+    fn native_lost(&mut self, message: &str, ctx: &mut Context<Self>) {
+        let Some(native) = self.row.native.as_mut().filter(|native| native.resumable) else {
+            return self.runtime_not_ready(message.to_owned(), ctx);
+        };
+        if self.harness.on_lost_session == OnLostSession::Fail {
+            let why = format!(
+                "the harness has lost its session {}: {message}; start a new one, or set on_lost_session = \"fresh\"",
+                native.id
+            );
+            return self.runtime_not_ready(why, ctx);
+        }
+        native.resumable = false;
+        let change = Change::Native { session: self.row.id.clone(), native: native.clone() };
+        let event = render::outside(kinds::NATIVE_LOST, json!({ "native_id": native.id, "message": message }));
+        let draft = Draft { events: vec![event], changes: vec![change], ..Draft::default() };
+        self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: None });
+        self.set_runtime(RuntimeState::Ending, ctx);
+        if let Some(runtime) = &self.runtime {
+            runtime.actor.do_send(Order::Unserve);
+        }
+        self.stop_idle_runtime();
     }
 
     fn runtime_over(&mut self, tree: TreeEnd, ctx: &mut Context<Self>) {
