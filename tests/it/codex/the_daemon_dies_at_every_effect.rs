@@ -80,7 +80,9 @@ fn die_at_close(user: &User, boundary: &Boundary, tasks: usize) -> usize {
     });
     let session = task["session"].as_str().expect("id").to_owned();
     let lost = user.shell.ostler(&["session", "close", &session]);
-    assert_eq!(lost.code, 4, "{boundary:?}: {lost:?}");
+    // Told to another thread, the answer may be out before the process is gone.
+    let may_be_told = boundary.name == "after:close.Done";
+    assert!(lost.code == 4 || (may_be_told && lost.code == 0), "{boundary:?}: {lost:?}");
     until(&mut daemon, &format!("the daemon dies {}", boundary.name), || false);
     run.wait().expect("ends");
 
