@@ -1,7 +1,9 @@
 //! One folder or file per foreign language. Each adapter is a machine without I/O.
 
+pub mod acp;
 pub mod codex;
 pub mod oneshot;
 
+pub use acp::{Acp, AcpOptions};
 pub use codex::{Codex, CodexOptions};
 pub use oneshot::{Oneshot, OutputFormat, PromptBy};

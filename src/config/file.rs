@@ -77,6 +77,8 @@ pub enum AdapterName {
     Oneshot,
     /// Codex's app-server.
     Codex,
+    /// Any agent that speaks the Agent Client Protocol.
+    Acp,
 }
 
 /// What counts as a report.
@@ -129,6 +131,9 @@ pub struct HarnessFile {
     /// What its tools may do (codex).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
+    /// The session mode it works in, by its own id (acp).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     /// Programs that are its own helpers, never strays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helpers: Option<Vec<String>>,
@@ -204,6 +209,7 @@ impl HarnessFile {
         set(&mut self.output, over.output);
         set(&mut self.approval_policy, over.approval_policy);
         set(&mut self.sandbox, over.sandbox);
+        set(&mut self.mode, over.mode);
         set(&mut self.helpers, over.helpers);
         set(&mut self.frame_cap_mib, over.frame_cap_mib);
         set(&mut self.on_lost_session, over.on_lost_session);

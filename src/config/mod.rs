@@ -15,7 +15,7 @@ use ostler_supervisors::harness::{Deadlines, Harness, Secret};
 use ostler_supervisors::machines::settlement::{EmptyOutput, ReportMode};
 use serde::Serialize;
 
-use crate::adapters::{Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
+use crate::adapters::{Acp, AcpOptions, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
 
 pub use file::{AdapterName, ControlGroups, File, HarnessFile, ReportName};
@@ -199,6 +199,7 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
                 prompt: file.prompt.unwrap_or(PromptBy::Argument),
                 output: file.output.unwrap_or(OutputFormat::Text),
             }),
+            AdapterName::Acp => Arc::new(Acp { options: AcpOptions { mode: file.mode.clone() } }),
             AdapterName::Codex => {
                 let defaults = CodexOptions::default();
                 Arc::new(Codex {

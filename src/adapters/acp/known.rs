@@ -1,0 +1,57 @@
+//! What single agents do in their own way, by the name they give themselves. Everything else is as the protocol has it.
+
+use agent_client_protocol_schema::v1::{Error, ErrorCode};
+use serde::{Deserialize, Serialize};
+
+/// Agents whose ways were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Known {
+    /// Gemini CLI 0.61.0.
+    Gemini,
+    /// The Codex adapter 2.6.0.
+    CodexAcp,
+    /// Hermes 0.19.0.
+    Hermes,
+    /// Copilot CLI 1.0.102 and Mistral Vibe 3.0.2.
+    CountsSessions,
+    /// Any other.
+    Other,
+}
+
+/// What the usage in a turn's answer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counting {
+    Turn,
+    Session,
+}
+
+impl Known {
+    pub(super) fn of(name: &str) -> Self {
+        match name {
+            "gemini-cli" => Self::Gemini,
+            "@agentclientprotocol/codex-acp" => Self::CodexAcp,
+            "hermes-agent" => Self::Hermes,
+            "Copilot" | "@mistralai/mistral-vibe" => Self::CountsSessions,
+            _ => Self::Other,
+        }
+    }
+
+    pub(super) fn counting(self) -> Counting {
+        if self == Self::CountsSessions { Counting::Session } else { Counting::Turn }
+    }
+
+    /// Whether an error that follows our cancel is that cancel: Hermes has no other answer for a cancelled tool.
+    pub(super) fn is_interrupt(self, error: &Error) -> bool {
+        match error.code {
+            ErrorCode::RequestCancelled => true,
+            ErrorCode::InternalError => self == Self::Hermes,
+            _ => false,
+        }
+    }
+
+    /// Whether the agent itself obeys this prompt, without its model.
+    pub(super) fn is_command(self, prompt: &str) -> bool {
+        self == Self::Gemini && prompt.trim_start().starts_with(['/', '$'])
+    }
+}
