@@ -2,6 +2,7 @@
 #![expect(unreachable_pub, reason = "one binary: everything in it is its own")]
 #![expect(clippy::expect_used, reason = "a scenario that cannot go on has failed")]
 
+mod acp;
 mod cases;
 mod codex;
 mod keeper;

@@ -1,6 +1,7 @@
 //! What single agents do in their own way, by the name they give themselves. Everything else is as the protocol has it.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
+use ostler_supervisors::contract::NativeId;
 use serde::{Deserialize, Serialize};
 
 /// Agents whose ways were measured.
@@ -39,6 +40,13 @@ impl Known {
 
     pub(super) fn counting(self) -> Counting {
         if self == Self::CountsSessions { Counting::Session } else { Counting::Turn }
+    }
+
+    /// The name under which a stored session is loaded. Gemini begins a file of its own before it looks for the one to
+    /// load, and names it by the minute and the first letters of the id: within the minute in which a session began, it
+    /// would write over it. It trims an id before it looks for it, so a blank makes the two files differ.
+    pub(super) fn loaded_as(self, session: &NativeId) -> String {
+        if self == Self::Gemini { format!(" {session}") } else { session.to_string() }
     }
 
     /// Whether an error that follows our cancel is that cancel: Hermes has no other answer for a cancelled tool.

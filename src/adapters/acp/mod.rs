@@ -103,6 +103,8 @@ struct Machine {
     phase: Phase,
     known: Known,
     session: Option<NativeId>,
+    /// What the session is called on the wire.
+    spoken: Option<String>,
     /// Whether the agent offers to load sessions that it stored.
     storage: Storage,
     turn: Option<Turn>,
@@ -132,6 +134,7 @@ impl Machine {
             phase: Phase::Opening(Box::new(setup)),
             known: Known::Other,
             session: None,
+            spoken: None,
             storage: Storage::None,
             turn: None,
             calls: Calls::default(),
@@ -189,7 +192,7 @@ impl Machine {
 
     /// Whether a session that an agent speaks of is ours.
     fn is_own(&self, session: &str) -> bool {
-        self.session.as_ref().is_some_and(|own| own.as_str() == session)
+        self.spoken.as_deref() == Some(session)
     }
 }
 

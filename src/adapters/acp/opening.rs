@@ -56,6 +56,11 @@ impl Setup {
         }
     }
 
+    /// Whether a session of an earlier process is opened again.
+    pub(super) fn loads(&self) -> bool {
+        self.resume.is_some()
+    }
+
     /// Compares what is wanted with what there is.
     fn settle(&mut self, offered: &Offered) -> Result<(), String> {
         if let Some(mode) = &self.mode {
@@ -131,11 +136,14 @@ impl Machine {
                 self.request(Asked::NewSession, AGENT_METHOD_NAMES.session_new, &request, answer);
             }
             (Some(session), true, _) => {
-                let request = LoadSessionRequest::new(session.to_string(), directory);
+                let spoken = self.known.loaded_as(&session);
+                let request = LoadSessionRequest::new(spoken.clone(), directory);
+                self.spoken = Some(spoken);
                 self.request(Asked::LoadSession, AGENT_METHOD_NAMES.session_load, &request, answer);
             }
             (Some(session), false, true) => {
                 let request = ResumeSessionRequest::new(session.to_string(), directory);
+                self.spoken = Some(session.to_string());
                 self.request(Asked::ResumeSession, AGENT_METHOD_NAMES.session_resume, &request, answer);
             }
             (Some(_), false, false) => {
@@ -150,6 +158,7 @@ impl Machine {
             serde_json::from_str(result).map_err(|error| format!("the agent named no session: {error}"))?;
         let id: NativeId = response.session_id.0.parse().map_err(|_| "the agent's session has no usable id")?;
         self.session = Some(id.clone());
+        self.spoken = Some(id.to_string());
         answer.fact(Fact::NativeSession { id, stored: false });
         self.settle(result)?;
         self.configure(answer)
@@ -179,9 +188,9 @@ impl Machine {
 
     /// Sets what is still to be set, one after the other; then it takes tasks.
     fn configure(&mut self, answer: &mut Answer) -> Result<(), String> {
-        let (Phase::Opening(setup), Some(session)) = (&mut self.phase, self.session.clone()) else { return Ok(()) };
+        let (Phase::Opening(setup), Some(session)) = (&mut self.phase, self.spoken.clone()) else { return Ok(()) };
         if let Some(mode) = setup.mode.take() {
-            let request = SetSessionModeRequest::new(session.to_string(), mode);
+            let request = SetSessionModeRequest::new(session, mode);
             self.request(Asked::SetMode, AGENT_METHOD_NAMES.session_set_mode, &request, answer);
             return Ok(());
         }

@@ -40,6 +40,7 @@ impl Driven {
         let mut machine = opening(None, None, None);
         machine.phase = Phase::Ready;
         machine.session = Some("s".parse().expect("an id"));
+        machine.spoken = Some("s".into());
         Self::new(machine)
     }
 

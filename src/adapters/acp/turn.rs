@@ -80,8 +80,8 @@ pub(super) enum Total {
 
 impl Machine {
     pub(super) fn submit(&mut self, delegation: &Delegation, answer: &mut Answer) {
-        let session = match (&self.session, &self.turn) {
-            (Some(session), None) => session.to_string(),
+        let session = match (&self.spoken, &self.turn) {
+            (Some(session), None) => session.clone(),
             _ => {
                 let message = "the agent is at work on another prompt, or has no session".to_owned();
                 return answer.fact(Fact::NotAccepted { message });
@@ -101,9 +101,9 @@ impl Machine {
     }
 
     pub(super) fn interrupt(&mut self, answer: &mut Answer) {
-        let (Some(turn), Some(session)) = (&mut self.turn, &self.session) else { return };
+        let (Some(turn), Some(session)) = (&mut self.turn, &self.spoken) else { return };
         turn.course = Course::Cancelling;
-        let cancel = CancelNotification::new(session.to_string());
+        let cancel = CancelNotification::new(session.clone());
         notify(AGENT_METHOD_NAMES.session_cancel, &cancel, answer);
         // Some agents hear a cancel only when what they ask has been answered.
         self.close_permissions(ClearReason::CancellationRequested, answer);

@@ -31,7 +31,7 @@ impl Machine {
     pub(super) fn notified(&mut self, method: &str, params: Option<&RawValue>, answer: &mut Answer) -> Became {
         let params = params.map_or("null", RawValue::get);
         match method {
-            "session/update" if matches!(self.phase, Phase::Opening(_)) => self.before_tasks(params),
+            "session/update" if self.phase != Phase::Ready => self.before_tasks(params),
             "session/update" => match serde_json::from_str::<Notified<'_>>(params) {
                 Ok(notified) if self.is_own(&notified.session_id) => self.update(notified.update, answer),
                 // The sessions that an agent opens beside ours are its own affair.
@@ -45,7 +45,8 @@ impl Machine {
 
     /// What is said before a session takes tasks belongs to none: a loaded history, or news of the session itself.
     fn before_tasks(&self, params: &str) -> Became {
-        let replayed = self.session.is_some() || serde_json::from_str::<Notified<'_>>(params).is_ok_and(is_history);
+        let loads = matches!(&self.phase, Phase::Opening(setup) if setup.loads());
+        let replayed = loads && serde_json::from_str::<Notified<'_>>(params).is_ok_and(is_history);
         if replayed { Became::Redundant } else { Became::Noted }
     }
 

@@ -30,7 +30,7 @@ fn replay_with(name: &str, policy: ApprovalPolicy) -> Driven {
         Driven::new(opening(loaded.and_then(|entry| entry["msg"]["params"]["sessionId"].as_str()), None, None))
     } else {
         let mut driven = Driven::ready();
-        driven.machine.session = Some(first["params"]["sessionId"].as_str().expect("id").parse().expect("id"));
+        driven.machine.spoken = first["params"]["sessionId"].as_str().map(str::to_owned);
         driven.machine.known = match name.split_once('/').expect("a folder").0 {
             "gemini" => Known::Gemini,
             "codex-acp" => Known::CodexAcp,
@@ -58,6 +58,8 @@ impl Replay {
         let number = message["id"].as_u64();
         match message["method"].as_str() {
             Some("initialize") => driven.tell(Told::Started),
+            // The captured client called it by its plain id.
+            Some("session/load") => driven.machine.spoken = message["params"]["sessionId"].as_str().map(str::to_owned),
             Some("session/prompt") if driven.machine.known == Known::Gemini && !driven.machine.is_ready() => {
                 self.early = Some(message.clone());
             }

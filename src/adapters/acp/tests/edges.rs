@@ -59,6 +59,22 @@ fn a_session_is_resumed_only_where_that_is_offered_and_never_replaced() {
 }
 
 #[test]
+fn gemini_loads_by_a_name_that_is_not_that_of_the_file_it_is_to_keep() {
+    let mut driven = Driven::new(opening(Some("s-1"), None, None));
+    driven.tell(Told::Started);
+    let mut answer = initialized(json!({ "loadSession": true }));
+    answer["agentInfo"] = json!({ "name": "gemini-cli", "version": "0.61.0" });
+    driven.result(1, answer);
+    driven.result(2, json!({}));
+    driven.fails(3, -32601, "no method");
+    driven.submit("hi", ApprovalPolicy::Ask);
+    driven.tell(Told::Interrupt);
+    let names: Vec<_> = driven.sent.iter().filter_map(|sent| sent["params"]["sessionId"].as_str()).collect();
+    assert_eq!(names, [" s-1"; 3]);
+    assert!(driven.has(|fact| matches!(fact, Fact::NativeSession { id, .. } if id.as_str() == "s-1")));
+}
+
+#[test]
 fn an_empty_answer_to_a_load_is_one_and_the_history_ends_before_the_next() {
     let mut driven = Driven::new(opening(Some("s"), None, None));
     driven.tell(Told::Started);
