@@ -4,10 +4,13 @@
 //! ostler-model --rules FILE [--record FILE] [--address 127.0.0.1:0]
 //! ```
 //!
-//! It prints the address it listens on, speaks OpenAI Responses streaming at `POST /v1/responses`, and appends each
-//! request, and each hang-up of a client, to the record as one JSON line: so a test sees what reached the model. The
-//! rules' form is documented in [`rules`].
+//! It prints the address it listens on, and appends each request, and each hang-up of a client, to the record as one
+//! JSON line: so a test sees what reached the model. The rules' form is documented in [`rules`]. It speaks
+//!
+//! - OpenAI Responses, streaming, at `POST /v1/responses`;
+//! - Gemini at `POST /v1beta/models/MODEL:streamGenerateContent` and `:generateContent`.
 
+mod gemini;
 mod record;
 mod responses;
 mod rules;
@@ -65,6 +68,7 @@ async fn serve() -> Result<(), String> {
             .app_data(record.clone())
             .app_data(web::PayloadConfig::new(256 << 20))
             .route("/v1/responses", web::post().to(responses::responses))
+            .route("/v1beta/models/{call}", web::post().to(gemini::generate))
             .route("/v1/models", web::get().to(models))
     });
     let server = server.workers(1).bind(&options.address).map_err(|error| format!("{}: {error}", options.address))?;
