@@ -33,12 +33,18 @@ pub(super) fn inherit() -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
 
+/// The files of `config/harness`.
+const FILES: [&str; 2] =
+    [include_str!("../../config/harness/codex.toml"), include_str!("../../config/harness/gemini.toml")];
+
 /// The harnesses of `config/harness`, and the scripted agent that this program plays itself.
 pub(super) fn harnesses() -> BTreeMap<HarnessId, HarnessFile> {
     let mut known: BTreeMap<HarnessId, HarnessFile> = BTreeMap::new();
-    // The file is part of this program and read by a test; one that cannot be read adds nothing.
-    if let Ok(file) = toml::from_str::<File>(include_str!("../../config/harness/codex.toml")) {
-        known.extend(file.harness);
+    for text in FILES {
+        // The file is part of this program and read by a test; one that cannot be read adds nothing.
+        if let Ok(file) = toml::from_str::<File>(text) {
+            known.extend(file.harness);
+        }
     }
     if let Ok(id) = "scripted".parse() {
         known.insert(id, scripted());
@@ -66,7 +72,7 @@ mod tests {
     #[test]
     fn every_built_in_harness_can_be_built() {
         let known = super::harnesses();
-        assert_eq!(known.keys().map(|id| id.as_str()).collect::<Vec<_>>(), ["codex", "scripted"]);
+        assert_eq!(known.keys().map(|id| id.as_str()).collect::<Vec<_>>(), ["codex", "gemini", "scripted"]);
         for (id, harness) in &known {
             super::super::build(id, harness).expect("builds");
         }
