@@ -5,6 +5,7 @@
 mod acp;
 mod cases;
 mod codex;
+mod gemini;
 mod keeper;
 mod kills;
 mod ledger;
