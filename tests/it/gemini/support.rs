@@ -17,6 +17,7 @@ const RULES: &str = r#"[
   { "contains": "leave", "after_tool": false, "tool": "setsid -f sleep 1000; sleep 1000" },
   { "contains": "slow", "text": "one two three four five six seven eight nine ten", "every_ms": 200 },
   { "contains": "malformed", "status": 400 },
+  { "contains": "overload", "status": 500 },
   { "text": "reply number {n}" }
 ]"#;
 
