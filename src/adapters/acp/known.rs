@@ -49,6 +49,14 @@ impl Known {
         if self == Self::Gemini { format!(" {session}") } else { session.to_string() }
     }
 
+    /// Whether a session could not be loaded since the agent has none of this name. Gemini says so in words alone.
+    pub(super) fn has_lost(self, error: &Error) -> bool {
+        let said = error.data.as_ref().and_then(|data| data["details"].as_str()).unwrap_or_default();
+        let words = ["No previous sessions found", "Invalid session identifier"];
+        error.code == ErrorCode::ResourceNotFound
+            || self == Self::Gemini && words.into_iter().any(|words| said.starts_with(words))
+    }
+
     /// Whether an error that follows our cancel is that cancel: Hermes has no other answer for a cancelled tool.
     pub(super) fn is_interrupt(self, error: &Error) -> bool {
         match error.code {

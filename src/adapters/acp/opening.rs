@@ -99,6 +99,10 @@ impl Machine {
 
     pub(super) fn opening_answered(&mut self, what: Asked, outcome: Outcome<'_>, answer: &mut Answer) {
         let done = match (what, outcome) {
+            (Asked::LoadSession | Asked::ResumeSession, Err(error)) if self.known.has_lost(&error) => {
+                self.phase = Phase::Refused;
+                return answer.fact(Fact::NativeLost { message: format!("the agent says: {}", text_of(&error)) });
+            }
             (Asked::Initialize, Ok(result)) => self.initialized(result, answer),
             (Asked::NewSession, Ok(result)) => self.session_made(result, answer),
             (Asked::LoadSession | Asked::ResumeSession, Ok(result)) => self.session_loaded(result, answer),

@@ -76,7 +76,7 @@ impl Agent {
         if history(session).is_some_and(|path| path.exists()) {
             self.answer(id, Value::Null);
         } else {
-            let error = json!({ "code": -32600, "message": format!("no session {session}") });
+            let error = json!({ "code": -32002, "message": format!("no session {session}") });
             self.output.send(&json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         }
     }

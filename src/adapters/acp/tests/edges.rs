@@ -48,14 +48,38 @@ fn a_session_is_resumed_only_where_that_is_offered_and_never_replaced() {
     let mut driven = Driven::new(opening(Some("old"), None, None));
     driven.tell(Told::Started);
     driven.result(1, initialized(json!({ "loadSession": true })));
-    driven.fails(2, -32602, "no such session");
-    assert!(refused(&driven).contains("no such session"));
+    driven.fails(2, -32603, "out of order");
+    assert!(refused(&driven).contains("out of order"));
     assert_eq!(driven.methods(), ["initialize", "session/load"]);
 
     let mut driven = Driven::new(opening(Some("old"), None, None));
     driven.tell(Told::Started);
     driven.result(1, initialized(json!({ "sessionCapabilities": { "resume": {} } })));
     assert_eq!(driven.methods(), ["initialize", "session/resume"]);
+}
+
+#[test]
+fn a_session_that_is_not_there_any_more_is_lost_and_other_errors_are_not() {
+    let details = |text: &str| json!({ "code": -32603, "message": "Internal error", "data": { "details": text } });
+    let missing = details("No previous sessions found for this project.");
+    for (agent, error, lost) in [
+        ("any", json!({ "code": -32002, "message": "Resource not found" }), true),
+        ("gemini-cli", missing.clone(), true),
+        ("gemini-cli", details("Invalid session identifier \"x\"."), true),
+        ("gemini-cli", details("Failed to load session data"), false),
+        ("any", missing, false),
+    ] {
+        let mut driven = Driven::new(opening(Some("x"), None, None));
+        driven.tell(Told::Started);
+        let mut answer = initialized(json!({ "loadSession": true }));
+        answer["agentInfo"] = json!({ "name": agent, "version": "1" });
+        driven.result(1, answer);
+        driven.says(&json!({ "jsonrpc": "2.0", "id": 2, "error": error }));
+        let last = driven.facts.last();
+        assert_eq!(matches!(last, Some(Fact::NativeLost { .. })), lost, "{agent}: {last:?}");
+        assert_eq!(matches!(last, Some(Fact::NotReady { .. })), !lost);
+        assert!(!driven.machine.is_ready());
+    }
 }
 
 #[test]
