@@ -34,8 +34,11 @@ pub(super) fn inherit() -> Vec<String> {
 }
 
 /// The files of `config/harness`.
-const FILES: [&str; 2] =
-    [include_str!("../../config/harness/codex.toml"), include_str!("../../config/harness/gemini.toml")];
+const FILES: [&str; 3] = [
+    include_str!("../../config/harness/claude-agent-acp.toml"),
+    include_str!("../../config/harness/codex.toml"),
+    include_str!("../../config/harness/gemini.toml"),
+];
 
 /// The harnesses of `config/harness`, and the scripted agent that this program plays itself.
 pub(super) fn harnesses() -> BTreeMap<HarnessId, HarnessFile> {
@@ -72,7 +75,10 @@ mod tests {
     #[test]
     fn every_built_in_harness_can_be_built() {
         let known = super::harnesses();
-        assert_eq!(known.keys().map(|id| id.as_str()).collect::<Vec<_>>(), ["codex", "gemini", "scripted"]);
+        assert_eq!(
+            known.keys().map(|id| id.as_str()).collect::<Vec<_>>(),
+            ["claude-agent-acp", "codex", "gemini", "scripted"]
+        );
         for (id, harness) in &known {
             super::super::build(id, harness).expect("builds");
         }

@@ -243,3 +243,42 @@ fn a_second_prompt_is_not_sent_while_one_runs() {
     assert_eq!(driven.methods().iter().filter(|method| **method == "session/prompt").count(), 1);
     assert!(driven.has(|fact| matches!(fact, Fact::NotAccepted { .. })));
 }
+
+/// Every value of a message, replaced by one of another type.
+fn spoilt(message: &Value) -> Vec<Value> {
+    let mut all = vec![Value::Null, json!([[]]), json!("x"), json!(-1.5), json!({ "x": {} })];
+    let members = message.as_object().into_iter().flatten();
+    for (name, member) in members {
+        for replaced in spoilt(member) {
+            let mut copy = message.clone();
+            copy[name] = replaced;
+            all.push(copy);
+        }
+    }
+    all
+}
+
+#[test]
+fn whatever_is_said_in_whatever_shape_is_survived_and_counted_once() {
+    let mut lines = 0;
+    for name in ["gemini/tool-permission", "claude-agent-acp/cancel-pending-permission", "codex-acp/tool-permission"] {
+        let kinds: std::collections::BTreeMap<String, Value> = capture(name)
+            .into_iter()
+            .filter(|entry| entry["dir"] == "agent->client")
+            .map(|entry| {
+                let message = &entry["msg"];
+                (format!("{}{}", message["method"], message["params"]["update"]["sessionUpdate"]), message.clone())
+            })
+            .collect();
+        for message in kinds.values().flat_map(spoilt) {
+            let mut driven = Driven::in_a_turn();
+            driven.machine.known = Known::Gemini;
+            driven.machine.spoken = message["params"]["sessionId"].as_str().map(str::to_owned);
+            driven.says(&message);
+            let counts = driven.machine.counts;
+            assert_eq!(counts.mapped + counts.noted + counts.redundant, 1, "{message}");
+            lines += 1;
+        }
+    }
+    assert!(lines > 1000, "{lines}");
+}
