@@ -5,5 +5,7 @@ pub mod codex;
 pub mod oneshot;
 
 pub use acp::{Acp, AcpOptions};
+pub mod claude;
+pub use claude::Claude;
 pub use codex::{Codex, CodexOptions};
 pub use oneshot::{Oneshot, OutputFormat, PromptBy};
