@@ -1,11 +1,11 @@
 //! One folder or file per foreign language. Each adapter is a machine without I/O.
 
 pub mod acp;
+pub mod claude;
 pub mod codex;
 pub mod oneshot;
 
 pub use acp::{Acp, AcpOptions};
-pub mod claude;
 pub use claude::Claude;
 pub use codex::{Codex, CodexOptions};
 pub use oneshot::{Oneshot, OutputFormat, PromptBy};

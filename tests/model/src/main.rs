@@ -8,12 +8,15 @@
 //! JSON line: so a test sees what reached the model. The rules' form is documented in [`rules`]. It speaks
 //!
 //! - OpenAI Responses, streaming, at `POST /v1/responses`;
+//! - Anthropic Messages, streaming, at `POST /v1/messages`;
 //! - Gemini at `POST /v1beta/models/MODEL:streamGenerateContent` and `:generateContent`.
 
 mod gemini;
+mod messages;
 mod record;
 mod responses;
 mod rules;
+mod sse;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,6 +72,7 @@ async fn serve() -> Result<(), String> {
             .app_data(web::PayloadConfig::new(256 << 20))
             .route("/v1/responses", web::post().to(responses::responses))
             .route("/v1beta/models/{call}", web::post().to(gemini::generate))
+            .route("/v1/messages", web::post().to(messages::messages))
             .route("/v1/models", web::get().to(models))
     });
     let server = server.workers(1).bind(&options.address).map_err(|error| format!("{}: {error}", options.address))?;

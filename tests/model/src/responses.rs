@@ -1,19 +1,16 @@
 //! OpenAI Responses, streaming.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::web::{Bytes, Data};
+use actix_web::web::Data;
 use actix_web::{HttpResponse, web};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{Sender, channel};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
 
 use crate::record::Record;
 use crate::rules::{Asked, Rule, Rules};
+use crate::sse::Events;
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
@@ -31,19 +28,18 @@ pub(crate) async fn responses(body: web::Bytes, rules: Data<Rules>, record: Data
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return HttpResponse::build(status).json(json!({ "error": { "message": "as the rule says" } }));
     }
-    let (sender, receiver) = channel::<Bytes>(1);
+    let (events, response) = Events::open();
     actix_web::rt::spawn(async move {
-        let mut stream = Stream { sender, number, output: Vec::new() };
+        let mut stream = Stream { events, number, output: Vec::new() };
         if stream.answer(&rule, &request["tools"]).await.is_none() {
             record.note(&json!({ "number": number, "hung_up": true }));
         }
     });
-    let body = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
-    HttpResponse::Ok().content_type("text/event-stream").streaming(body)
+    response
 }
 
 struct Stream {
-    sender: Sender<Bytes>,
+    events: Events,
     number: u64,
     output: Vec<Value>,
 }
@@ -52,7 +48,8 @@ impl Stream {
     /// The whole answer; `None` when the client hung up.
     async fn answer(&mut self, rule: &Rule, tools: &Value) -> Option<()> {
         let id = format!("resp_{}", self.number);
-        self.send("response.created", json!({ "response": { "id": id, "status": "in_progress", "output": [] } }))
+        self.events
+            .send("response.created", json!({ "response": { "id": id, "status": "in_progress", "output": [] } }))
             .await?;
         match &rule.tool {
             Some(command) => self.tool(command, tools).await?,
@@ -63,7 +60,7 @@ impl Stream {
             "output_tokens": 9, "output_tokens_details": { "reasoning_tokens": 0 }, "total_tokens": 21,
         });
         let response = json!({ "id": id, "status": "completed", "output": self.output, "usage": usage });
-        self.send("response.completed", json!({ "response": response })).await
+        self.events.send("response.completed", json!({ "response": response })).await
     }
 
     async fn text(&mut self, rule: &Rule) -> Option<()> {
@@ -76,12 +73,14 @@ impl Stream {
             };
             json!({ "type": "message", "id": id, "role": "assistant", "status": status, "content": content })
         };
-        self.send("response.output_item.added", json!({ "output_index": 0, "item": item("", "in_progress") })).await?;
+        self.events
+            .send("response.output_item.added", json!({ "output_index": 0, "item": item("", "in_progress") }))
+            .await?;
         for word in rule.text.split_inclusive(' ') {
             let delta = json!({ "item_id": id, "output_index": 0, "content_index": 0, "delta": word });
-            self.send("response.output_text.delta", delta).await?;
+            self.events.send("response.output_text.delta", delta).await?;
             if let Some(pause) = rule.every_ms {
-                self.rest(Duration::from_millis(pause)).await?;
+                self.events.rest(Duration::from_millis(pause)).await?;
             }
         }
         self.done(item(&rule.text, "completed")).await
@@ -95,26 +94,13 @@ impl Stream {
         let item = json!({
             "type": "function_call", "id": id, "call_id": call, "name": name, "arguments": arguments, "status": "completed",
         });
-        self.send("response.output_item.added", json!({ "output_index": 0, "item": item })).await?;
+        self.events.send("response.output_item.added", json!({ "output_index": 0, "item": item })).await?;
         self.done(item).await
     }
 
     async fn done(&mut self, item: Value) -> Option<()> {
         self.output.push(item.clone());
-        self.send("response.output_item.done", json!({ "output_index": 0, "item": item })).await
-    }
-
-    /// Waits, and notices a client that hangs up meanwhile.
-    async fn rest(&self, time: Duration) -> Option<()> {
-        tokio::select! {
-            () = self.sender.closed() => None,
-            () = actix_web::rt::time::sleep(time) => Some(()),
-        }
-    }
-
-    async fn send(&self, kind: &str, mut data: Value) -> Option<()> {
-        data["type"] = kind.into();
-        self.sender.send(Bytes::from(format!("event: {kind}\ndata: {data}\n\n"))).await.ok()
+        self.events.send("response.output_item.done", json!({ "output_index": 0, "item": item })).await
     }
 }
 

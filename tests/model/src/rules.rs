@@ -12,7 +12,8 @@
 //!
 //! The first rule that applies answers. `contains` looks into the last user message, `after_tool` asks whether a tool's
 //! result follows it. `{n}` is the number of user messages the model was shown, `{tool}` the last tool's result. A rule
-//! without `tool` or `status` answers with `text`, word by word.
+//! without `tool` or `status` answers with `text`, word by word. Only Messages have a place for `thinking`, which comes
+//! before the rest, and for `background`, a `tool` that nobody waits for.
 
 use std::path::Path;
 
@@ -28,8 +29,12 @@ pub(crate) struct Rule {
     /// The text of the answer.
     #[serde(default)]
     pub(crate) text: String,
+    /// What is thought aloud before it.
+    pub(crate) thinking: Option<String>,
     /// The shell command a tool is asked to run.
     pub(crate) tool: Option<String>,
+    /// The one that it is asked to run while nobody waits.
+    pub(crate) background: Option<String>,
     /// The pause between words.
     pub(crate) every_ms: Option<u64>,
     /// The HTTP status of a failure.
@@ -91,6 +96,29 @@ impl Asked {
         }
         asked
     }
+
+    /// Reads the `messages` of a Messages request.
+    pub(crate) fn of_messages(request: &Value) -> Self {
+        let mut asked = Self::default();
+        let messages = request["messages"].as_array().into_iter().flatten();
+        for content in messages.filter(|message| message["role"] == "user").map(|message| &message["content"]) {
+            let blocks = content.as_array().into_iter().flatten();
+            let mut results = blocks.clone().filter(|block| block["type"] == "tool_result");
+            if let Some(result) = results.next_back() {
+                asked.tool_result = Some(text_of(&result["content"]));
+            }
+            let texts = blocks.filter_map(|block| block["text"].as_str()).chain(content.as_str());
+            for text in texts.filter(|text| is_prompt(text)) {
+                asked = Self { last_user: text.to_owned(), users: asked.users + 1, tool_result: None };
+            }
+        }
+        asked
+    }
+}
+
+/// What an agent says about its surroundings, or about an interrupt, is not a prompt.
+fn is_prompt(text: &str) -> bool {
+    !text.trim_start().starts_with('<') && !text.starts_with("[Request interrupted")
 }
 
 fn text_of(content: &Value) -> String {
@@ -122,5 +150,24 @@ mod tests {
         assert_eq!(rules.answer(&asked).map(|rule| rule.text), Some("done".to_owned()));
         let fresh = Asked { last_user: "do x".into(), users: 1, tool_result: None };
         assert_eq!(rules.answer(&fresh).and_then(|rule| rule.tool), Some("ls".to_owned()));
+    }
+
+    #[test]
+    fn the_prompts_and_results_of_messages_are_found_among_what_the_agent_adds() {
+        let tool = |text: &str| serde_json::json!({ "type": "tool_result", "tool_use_id": "t", "content": text });
+        let said = |text: &str| serde_json::json!({ "type": "text", "text": text });
+        let user = |content: &[Value]| serde_json::json!({ "role": "user", "content": content });
+        let mut request = serde_json::json!({ "messages": [
+            { "role": "user", "content": "first" },
+            { "role": "assistant", "content": "answer" },
+            user(&[said("<system-reminder>x</system-reminder>"), said("second")]),
+            user(&[tool("a"), tool("b")]),
+        ]});
+        let asked = Asked::of_messages(&request);
+        let expected = Asked { last_user: "second".into(), users: 2, tool_result: Some("b".into()) };
+        assert_eq!(asked, expected);
+        request["messages"][3] = user(&[tool("a"), said("[Request interrupted by user]"), said("third")]);
+        let expected = Asked { last_user: "third".into(), users: 3, tool_result: None };
+        assert_eq!(Asked::of_messages(&request), expected);
     }
 }
