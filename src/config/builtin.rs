@@ -34,8 +34,9 @@ pub(super) fn inherit() -> Vec<String> {
 }
 
 /// The files of `config/harness`.
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     include_str!("../../config/harness/claude-agent-acp.toml"),
+    include_str!("../../config/harness/claude.toml"),
     include_str!("../../config/harness/codex.toml"),
     include_str!("../../config/harness/gemini.toml"),
 ];
@@ -77,7 +78,7 @@ mod tests {
         let known = super::harnesses();
         assert_eq!(
             known.keys().map(|id| id.as_str()).collect::<Vec<_>>(),
-            ["claude-agent-acp", "codex", "gemini", "scripted"]
+            ["claude", "claude-agent-acp", "codex", "gemini", "scripted"]
         );
         for (id, harness) in &known {
             super::super::build(id, harness).expect("builds");

@@ -79,6 +79,8 @@ pub enum AdapterName {
     Codex,
     /// Any agent that speaks the Agent Client Protocol.
     Acp,
+    /// Claude Code's stream-json mode.
+    Claude,
 }
 
 /// What counts as a report.

@@ -15,7 +15,7 @@ use ostler_supervisors::harness::{Deadlines, Harness, Secret};
 use ostler_supervisors::machines::settlement::{EmptyOutput, ReportMode};
 use serde::Serialize;
 
-use crate::adapters::{Acp, AcpOptions, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
+use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
 
 pub use file::{AdapterName, ControlGroups, File, HarnessFile, ReportName};
@@ -209,6 +209,7 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
                     },
                 })
             }
+            AdapterName::Claude => Arc::new(Claude),
         };
     let command = file.command.clone().filter(|command| !command.is_empty()).ok_or_else(|| missing("command"))?;
     let empty = if file.empty_ok == Some(true) { EmptyOutput::Accepted } else { EmptyOutput::Suspicious };
