@@ -4,6 +4,7 @@
 
 mod acp;
 mod cases;
+mod claude;
 mod codex;
 mod gemini;
 mod keeper;

@@ -1,11 +1,11 @@
 //! One user with real Codex, whose model is on loopback.
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
+use crate::support::model::Model;
 use crate::support::shell::{Containment, Shell};
 
 const RULES: &str = r#"[
@@ -22,7 +22,7 @@ const RULES: &str = r#"[
 /// A user with Codex.
 pub struct User {
     pub shell: Shell,
-    model: Child,
+    model: Model,
 }
 
 impl User {
@@ -33,24 +33,14 @@ impl User {
     pub fn with(containment: Containment) -> Self {
         let shell = Shell::with(containment, "");
         let path = |name: &str| shell.path().join(name);
-        std::fs::write(path("rules.json"), RULES).expect("written");
-        let mut model = Command::new(model_program())
-            .arg("--rules")
-            .arg(path("rules.json"))
-            .arg("--record")
-            .arg(path("record.jsonl"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the model server is built: run scripts/test");
-        let mut address = String::new();
-        BufReader::new(model.stdout.as_mut().expect("piped")).read_line(&mut address).expect("an address");
+        let model = Model::start(shell.path(), RULES);
         std::fs::create_dir(path("codex-home")).expect("made");
         let provider = format!(
             "model = \"scripted\"\nmodel_provider = \"local\"\ncheck_for_update_on_startup = false\n\
              [analytics]\nenabled = false\n\
              [model_providers.local]\nname = \"local\"\nbase_url = \"http://{}/v1\"\nenv_key = \"LOCAL_KEY\"\n\
              wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",
-            address.trim()
+            model.address
         );
         std::fs::write(path("codex-home/config.toml"), provider).expect("written");
         let mut config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
@@ -78,11 +68,7 @@ impl User {
 
     /// The requests that reached the model, in order; hang-ups apart.
     pub fn requests(&self) -> Vec<Value> {
-        let record = std::fs::read_to_string(self.shell.path().join("record.jsonl")).unwrap_or_default();
-        // The last line may be half written.
-        let lines = record.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let entries = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        entries.filter(|entry| entry["request"].is_object()).collect()
+        self.model.requests()
     }
 
     pub fn run(&self, more: &[&str]) -> crate::support::shell::Done {
@@ -98,17 +84,6 @@ impl User {
     pub fn running(&self, command: &str) -> usize {
         self.shell.marker.alive().iter().filter(|(_, line)| line.starts_with(command)).count()
     }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        let _ended = self.model.kill();
-        let _reaped = self.model.wait();
-    }
-}
-
-fn model_program() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_ostler")).with_file_name("ostler-model")
 }
 
 fn codex_program() -> PathBuf {

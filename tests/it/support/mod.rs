@@ -3,5 +3,6 @@
 pub mod census;
 pub mod keeper_client;
 pub mod kernel;
+pub mod model;
 pub mod programs;
 pub mod shell;

@@ -1,0 +1,46 @@
+//! Case B16: the end of a turn is not the end of a task while work of it is outstanding.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::support::User;
+use super::turns::{verdict, word};
+use crate::support::kernel::{is_alive, wait_until};
+use crate::support::shell::{Done, assert_whole, signal};
+
+#[test]
+fn a_task_ends_when_its_background_command_has_and_the_agent_was_told() {
+    let user = User::new();
+    let done = user.run(&["--approve", "allow", "do it in the background"]);
+    assert_eq!(verdict(&done), (0, "completed".into(), "end_report".into()), "{done:?}");
+    assert!(user.shell.work().join("done").exists(), "it was reported as completed before its command ended");
+    let events = user.shell.events(word(&done.json(), "/session"));
+    let results = events.iter().filter(|event| event["type"] == "adapter.claude.result").count();
+    assert_eq!(results, 2, "its own turn, and the one that the command's end woke it for");
+    assert_whole(&events);
+    user.shell.assert_nothing_left();
+}
+
+#[test]
+fn a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm() {
+    let user = User::new();
+    let daemon = user.shell.serve();
+    let run = user.shell.spawn(&["run", "--harness", "claude", "--json", "--approve", "allow", "serve for ever"]);
+    let tool = user.tool();
+    let session = user.shell.tasks()[0]["session"].as_str().expect("id").to_owned();
+    wait_until(Duration::from_secs(60), "its turn is over", || {
+        let over = user.shell.events(&session).iter().any(|event| event["type"] == "adapter.claude.result");
+        if over { Ok(()) } else { Err("not yet".into()) }
+    });
+    signal(&run, Signal::SIGINT);
+    let done: Done = run.wait_with_output().expect("ends").into();
+    assert_eq!(verdict(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
+    assert!(!is_alive(tool), "the background command lives on");
+    let warm = user.agents();
+    assert_eq!(warm.len(), 1, "the runtime is warm");
+    let next = user.shell.ostler(&["run", "--session", &session, "--json", "and now"]);
+    assert_eq!(verdict(&next).1, "completed", "{next:?}");
+    assert_eq!(user.agents(), warm);
+    user.shell.end(daemon);
+}

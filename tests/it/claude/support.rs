@@ -1,0 +1,99 @@
+//! One user with real Claude Code, whose model is on loopback.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::kernel::wait_until;
+use crate::support::model::Model;
+use crate::support::shell::{Containment, Done, Shell};
+
+// Its Bash tool refuses a plain `sleep`.
+const RULES: &str = r#"[
+  { "contains": "run it", "after_tool": false, "tool": "echo hi > out.txt && cat out.txt" },
+  { "contains": "run it", "after_tool": true, "text": "the tool said {tool}" },
+  { "contains": "work long", "after_tool": false, "tool": "python3 -c 'import time; time.sleep(1000)'" },
+  { "contains": "in the background", "after_tool": false, "background": "python3 -c 'import time; time.sleep(2)'; echo x > done" },
+  { "contains": "serve for ever", "after_tool": false, "background": "python3 -c 'import time; time.sleep(1000)'" },
+  { "contains": "ponder", "thinking": "let me see", "text": "done" },
+  { "contains": "slow", "text": "one two three four five six seven eight nine ten", "every_ms": 200 },
+  { "contains": "overload", "status": 500 },
+  { "contains": "malformed", "status": 400 },
+  { "text": "reply number {n}" }
+]"#;
+
+/// What the command lines of its tools have in them, and no other process's has.
+pub(super) const TOOL: &str = "time.sleep(1000)";
+
+/// A user with Claude Code.
+pub(super) struct User {
+    pub(super) shell: Shell,
+    model: Model,
+}
+
+impl User {
+    pub(super) fn new() -> Self {
+        let shell = Shell::with(Containment::Descent, "");
+        let path = |name: &str| shell.path().join(name).display().to_string();
+        let model = Model::start(shell.path(), RULES);
+        let harness = format!(
+            "[harness.claude]\ncommand = [{:?}]\n[harness.claude.environment]\nHOME = {:?}\nCLAUDE_CONFIG_DIR = {:?}\n\
+             ANTHROPIC_BASE_URL = \"http://{}\"\nANTHROPIC_API_KEY = \"x\"\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n\
+             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\"\nDISABLE_TELEMETRY = \"1\"\nMARK = {:?}\n",
+            claude_program().display().to_string(),
+            // The profile of whoever runs the tests has no part in them.
+            path("home"),
+            path("claude-home"),
+            model.address,
+            shell.marker.text(),
+        );
+        let config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
+        std::fs::write(path("ostler.toml"), config + &harness).expect("written");
+        let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
+        assert!(init.is_ok_and(|status| status.success()));
+        Self { shell, model }
+    }
+
+    /// The requests that reached the model, in order.
+    pub(super) fn requests(&self) -> Vec<Value> {
+        self.model.requests()
+    }
+
+    /// Waits until so many requests have reached the model.
+    pub(super) fn asked(&self, count: usize) {
+        wait_until(Duration::from_secs(60), "it is asked", || {
+            let asked = self.requests().len();
+            if asked >= count { Ok(()) } else { Err(format!("{asked} of {count}")) }
+        });
+    }
+
+    pub(super) fn run(&self, more: &[&str]) -> Done {
+        self.shell.ostler(&[&["run", "--harness", "claude", "--json"], more].concat())
+    }
+
+    /// Every process of this user whose command line has this text.
+    pub(super) fn processes(&self, text: &str) -> Vec<i32> {
+        self.shell.marker.alive().into_iter().filter(|(_, line)| line.contains(text)).map(|(pid, _)| pid).collect()
+    }
+
+    /// Waits until its tool runs.
+    pub(super) fn tool(&self) -> i32 {
+        wait_until(Duration::from_secs(60), "the tool runs", || {
+            self.processes(TOOL).first().copied().ok_or_else(|| "not yet".to_owned())
+        })
+    }
+
+    /// The agents' own processes.
+    pub(super) fn agents(&self) -> Vec<i32> {
+        self.processes("--permission-prompt-tool")
+    }
+}
+
+fn claude_program() -> PathBuf {
+    let native = ".agents/claude/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(native);
+    assert!(path.is_file(), "Claude Code is not installed at {}: run scripts/setup", path.display());
+    path
+}
