@@ -1,6 +1,7 @@
 //! Captures of real Claude Code, replayed: order and facts.
 
 mod cases;
+mod damage;
 
 use ostler_supervisors::adapter::{MAX_SNAPSHOT, Message};
 use ostler_supervisors::contract::{

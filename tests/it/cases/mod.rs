@@ -23,7 +23,7 @@ mod g_closes;
 mod g_double_execution;
 mod g_exits;
 mod g_opens;
-mod socket;
+pub(crate) mod socket;
 
 use std::process::Child;
 use std::time::Duration;

@@ -5,25 +5,25 @@ use ostler_supervisors::contract::{ApprovalPolicy, Delegation, SessionId, Sessio
 
 use crate::support::shell::Shell;
 
-pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
 }
 
-pub(super) async fn door(shell: &Shell) -> Remote {
+pub(crate) async fn door(shell: &Shell) -> Remote {
     Remote::connect(&shell.state().join("ostler.sock")).await.expect("the daemon listens")
 }
 
-pub(super) async fn open_session(shell: &Shell, harness: &str) -> SessionId {
+pub(crate) async fn open_session(shell: &Shell, harness: &str) -> SessionId {
     let spec = SessionSpec { directory: shell.work(), model: None };
     door(shell).await.open_session(harness.parse().expect("an id"), spec).await.expect("opened")
 }
 
-pub(super) fn delegation(prompt: &str) -> Delegation {
+pub(crate) fn delegation(prompt: &str) -> Delegation {
     Delegation { prompt: prompt.to_owned(), approval: ApprovalPolicy::Deny, model: None, timeout: None }
 }
 
 /// A task under a new id.
-pub(super) async fn delegate(door: &Remote, session: &SessionId, prompt: &str) -> TaskId {
+pub(crate) async fn delegate(door: &Remote, session: &SessionId, prompt: &str) -> TaskId {
     let task = TaskId::generate(0);
     door.start_task(session, &task, delegation(prompt)).await.expect("accepted");
     task

@@ -147,3 +147,16 @@ fn a_sigkill_from_outside_is_a_failure_with_its_signal() {
     assert!(!is_alive(tool), "its tool outlived it");
     user.shell.assert_nothing_left();
 }
+
+#[test]
+fn a_session_that_it_has_lost_is_said_to_be_lost() {
+    let user = User::new();
+    let first = user.run(&["remember the word walnut"]);
+    let session = word(&first.json(), "/session").to_owned();
+    std::fs::remove_dir_all(user.shell.path().join("claude-home/projects")).expect("removed");
+    let second = user.shell.ostler(&["run", "--session", &session, "--json", "what was it"]);
+    let said = second.stdout.clone() + &second.stderr;
+    assert!(second.code != 0 && said.contains("No conversation found"), "{second:?}");
+    assert_eq!(user.requests().len(), 1, "nothing was asked of the model");
+    user.shell.assert_nothing_left();
+}
