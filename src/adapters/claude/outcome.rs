@@ -9,6 +9,8 @@ use super::{Activity, Correlation, Machine, Phase, Stop, Turn};
 
 /// Beside cost and duration a result repeats much; this is what nothing else tells.
 const RESULT: EventKind = EventKind::known("adapter.claude.result");
+/// How it says that it has no session of this id; no code does.
+const NO_SUCH_SESSION: &str = "No conversation found";
 /// What is kept of a failure's text, in bytes: a report may have to wait in a snapshot.
 const LONGEST_TEXT: usize = 600;
 
@@ -36,8 +38,9 @@ impl Machine {
     }
 
     fn refused_start(&self, frame: &Value, answer: &mut Answer) {
-        let what = if self.resume.is_some() { "cannot resume the session" } else { "did not start" };
-        answer.fact(Fact::NotReady { message: format!("claude {what}: {}", text(frame)) });
+        let message = format!("claude says: {}", text(frame));
+        let lost = self.resume.is_some() && message.contains(NO_SUCH_SESSION);
+        answer.fact(if lost { Fact::NativeLost { message } } else { Fact::NotReady { message } });
     }
 
     fn whose(&self, frame: &Value) -> Whose {

@@ -156,7 +156,8 @@ fn a_session_that_it_has_lost_is_said_to_be_lost() {
     std::fs::remove_dir_all(user.shell.path().join("claude-home/projects")).expect("removed");
     let second = user.shell.ostler(&["run", "--session", &session, "--json", "what was it"]);
     let said = second.stdout.clone() + &second.stderr;
-    assert!(second.code != 0 && said.contains("No conversation found"), "{second:?}");
+    assert!(second.code == 3 && said.contains("has lost its session"), "{second:?}");
+    assert!(said.contains("No conversation found"), "{second:?}");
     assert_eq!(user.requests().len(), 1, "nothing was asked of the model");
     user.shell.assert_nothing_left();
 }

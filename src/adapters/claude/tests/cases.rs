@@ -205,15 +205,21 @@ fn case_f6_what_nobody_can_answer_is_refused_at_once_and_visibly() {
 }
 
 #[test]
-fn an_unknown_session_is_a_start_that_failed() {
-    let mut replay = Replay::new(ApprovalPolicy::Ask);
-    replay.machine = Machine::new(Some("gone".parse().expect("id")));
-    replay.tell(Told::Started);
-    let errors = json!(["No conversation found with session ID: gone"]);
-    replay.says(json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "errors": errors }));
-    let told = |fact: &Fact| matches!(fact, Fact::NotReady { message } if message.contains("No conversation found"));
-    assert!(replay.facts.iter().any(told), "{:?}", replay.facts);
-    assert!(!replay.machine.is_ready());
+fn a_session_that_it_has_lost_is_told_apart_from_a_start_that_failed() {
+    for (resume, error) in
+        [(Some("gone"), "No conversation found with session ID: gone"), (Some("x"), "no"), (None, "no")]
+    {
+        let mut replay = Replay::new(ApprovalPolicy::Ask);
+        replay.machine = Machine::new(resume.map(|id| id.parse().expect("id")));
+        replay.tell(Told::Started);
+        let errors = json!([error]);
+        replay
+            .says(json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "errors": errors }));
+        let message = format!("claude says: {error}");
+        let expected = if resume == Some("gone") { Fact::NativeLost { message } } else { Fact::NotReady { message } };
+        assert_eq!(replay.facts, [expected]);
+        assert!(!replay.machine.is_ready());
+    }
 }
 
 #[test]
