@@ -1,6 +1,7 @@
 //! The shell: one file per verb.
 
 mod config;
+mod demo;
 mod doctor;
 mod events;
 mod harness;
@@ -61,6 +62,8 @@ enum Verb {
     Session(session::SessionVerb),
     /// Prints a session's events as JSON lines
     Events(events::EventsVerb),
+    /// Twelve agents that work, ask, hang, crash and leak, and what becomes of them
+    Demo(demo::Demo),
     /// Lists and shows harnesses
     #[command(subcommand)]
     Harness(harness::HarnessVerb),
@@ -102,6 +105,7 @@ async fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Verb::Session(verb) => session::session(verb, &settings).await,
         Verb::Events(verb) => events::events(verb, &settings).await,
         Verb::Harness(verb) => harness::harness(verb, &settings).await,
+        Verb::Demo(demo) => demo::demo(demo, &settings).await,
         Verb::Doctor(doctor) => doctor::doctor(doctor, &settings).await,
         Verb::Config(_) => Ok(0),
     }

@@ -50,16 +50,26 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// How many processes the tree in a runtime's folder has now.
+pub(super) fn population(folder: &std::path::Path) -> usize {
+    let identity = Identity::read(folder).ok().flatten();
+    identity.map_or(0, |identity| living(identity.keeper).len())
+}
+
+/// The processes below a keeper, if it is still that one.
+fn living(keeper: (i32, u64)) -> Vec<ostler_keeper::Process> {
+    let (pid, start) = keeper;
+    if processes::Stat::read(pid).is_none_or(|stat| stat.start != start) {
+        return Vec::new();
+    }
+    let found = processes::descendants(pid).unwrap_or_default();
+    found.iter().map(|(pid, stat)| processes::describe(*pid, stat)).collect()
+}
+
 fn row(id: &RuntimeId, session: &str, harness: &str, folder: &std::path::Path) -> Value {
     let identity = Identity::read(folder).ok().flatten();
     let keeper = identity.as_ref().map(|identity| identity.keeper);
-    let mut tree = Vec::new();
-    if let Some((pid, start)) = keeper
-        && processes::Stat::read(pid).is_some_and(|stat| stat.start == start)
-    {
-        let found = processes::descendants(pid).unwrap_or_default();
-        tree = found.iter().map(|(pid, stat)| processes::describe(*pid, stat)).collect();
-    }
+    let tree = keeper.map(living).unwrap_or_default();
     let shown = |process: &ostler_keeper::Process| json!({ "pid": process.pid, "start": process.start, "ppid": process.ppid, "command": process.command });
     json!({
         "runtime": id,

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
 
-pub use file::{AdapterName, ControlGroups, File, HarnessFile, ReportName};
+pub use file::{AdapterName, ControlGroups, DeadlinesFile, File, HarnessFile, ReportName};
 pub use span::Span;
 
 /// Where a value comes from.
