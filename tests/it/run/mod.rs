@@ -5,5 +5,6 @@ mod each_end_has_its_verdict_and_exit_code;
 mod hostile_output_costs_bounded_memory;
 mod keepers_wait_ready;
 mod the_daemon_may_end_or_stall;
+mod the_demo_keeps_its_word;
 mod the_shell_says_what_happened;
 mod the_tree_heals_itself;
