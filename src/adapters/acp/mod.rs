@@ -1,6 +1,6 @@
 //! Any agent that speaks the Agent Client Protocol, version 1: JSON-RPC 2.0, one object a line.
 //!
-//! Facts it is built on, of the agents named in [`known::Known`]: a second prompt cancels, joins or loses the one under
+//! Facts it is built on, of the agents named in `known::Known`: a second prompt cancels, joins or loses the one under
 //! way, so only one is ever sent; a cancel waits in some of them for the answer to an open permission, so that is given
 //! with it; the history of a loaded session is said again, and by one agent after its answer; announced capabilities
 //! are no contract, so what is not offered here is refused politely when it is asked for all the same.
