@@ -22,6 +22,24 @@ fn a_task_ends_when_its_background_command_has_and_the_agent_was_told() {
     user.shell.assert_nothing_left();
 }
 
+/// What a subagent says is no answer; the turn that its end wakes the agent for is the last.
+#[test]
+fn a_task_ends_when_its_subagent_has_and_the_agent_was_told() {
+    let user = User::new();
+    let done = user.run(&["--approve", "allow", "ask a helper"]);
+    assert_eq!(verdict(&done), (0, "completed".into(), "end_report".into()), "{done:?}");
+    assert_eq!(word(&done.json(), "/output"), "the helper was asked");
+    let asked = user.requests();
+    let by_helper = asked.iter().filter(|request| request["last_user"] == "look into it").count();
+    assert_eq!((asked.len(), by_helper), (4, 1), "its turn in two requests, the subagent's one, and the last turn");
+    let events = user.shell.events(word(&done.json(), "/session"));
+    let said = events.iter().filter(|event| event["data"]["role"] == "commentary");
+    let said: Vec<_> = said.filter_map(|event| event["data"]["text"].as_str()).collect();
+    assert_eq!(said, ["a helper has looked into it"]);
+    assert_whole(&events);
+    user.shell.assert_nothing_left();
+}
+
 #[test]
 fn a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm() {
     let user = User::new();

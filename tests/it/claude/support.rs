@@ -15,8 +15,14 @@ const RULES: &str = r#"[
   { "contains": "run it", "after_tool": false, "tool": "echo hi > out.txt && cat out.txt" },
   { "contains": "run it", "after_tool": true, "text": "the tool said {tool}" },
   { "contains": "work long", "after_tool": false, "tool": "python3 -c 'import time; time.sleep(1000)'" },
-  { "contains": "in the background", "after_tool": false, "background": "python3 -c 'import time; time.sleep(2)'; echo x > done" },
-  { "contains": "serve for ever", "after_tool": false, "background": "python3 -c 'import time; time.sleep(1000)'" },
+  { "contains": "in the background", "after_tool": false, "call": { "name": "Bash", "input":
+    { "command": "python3 -c 'import time; time.sleep(2)'; echo x > done", "run_in_background": true } } },
+  { "contains": "serve for ever", "after_tool": false, "call": { "name": "Bash", "input":
+    { "command": "python3 -c 'import time; time.sleep(1000)'", "run_in_background": true } } },
+  { "contains": "ask a helper", "after_tool": false, "call": { "name": "Task", "input":
+    { "description": "help", "prompt": "look into it", "subagent_type": "general-purpose" } } },
+  { "contains": "ask a helper", "text": "the helper was asked" },
+  { "contains": "look into it", "text": "a helper has looked into it", "every_ms": 200 },
   { "contains": "ponder", "thinking": "let me see", "text": "done" },
   { "contains": "slow", "text": "one two three four five six seven eight nine ten", "every_ms": 200 },
   { "contains": "overload", "status": 500 },

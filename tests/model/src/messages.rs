@@ -70,9 +70,12 @@ impl Stream {
             Some(thinking) => self.thinking(thinking).await?,
             None => 0,
         };
-        let stop = match (&rule.tool, &rule.background) {
-            (Some(command), _) => self.tool(first, json!({ "command": command })).await?,
-            (None, Some(command)) => self.tool(first, json!({ "command": command, "run_in_background": true })).await?,
+        let stop = match (&rule.tool, &rule.call) {
+            (Some(command), _) => {
+                let input = json!({ "command": command, "description": "as the rule says" });
+                self.call(first, "Bash", &input).await?
+            }
+            (None, Some(call)) => self.call(first, &call.name, &call.input).await?,
             (None, None) => self.text(first, rule).await?,
         };
         let delta = json!({ "stop_reason": stop, "stop_sequence": null });
@@ -103,10 +106,9 @@ impl Stream {
     }
 
     /// Why the message ends.
-    async fn tool(&self, index: usize, mut input: Value) -> Option<&'static str> {
+    async fn call(&self, index: usize, name: &str, input: &Value) -> Option<&'static str> {
         let id = format!("toolu_{}", self.number);
-        self.start(index, json!({ "type": "tool_use", "id": id, "name": "Bash", "input": {} })).await?;
-        input["description"] = "as the rule says".into();
+        self.start(index, json!({ "type": "tool_use", "id": id, "name": name, "input": {} })).await?;
         self.delta(index, json!({ "type": "input_json_delta", "partial_json": input.to_string() })).await?;
         self.stop(index).await?;
         Some("tool_use")

@@ -13,7 +13,7 @@
 //! The first rule that applies answers. `contains` looks into the last user message, `after_tool` asks whether a tool's
 //! result follows it. `{n}` is the number of user messages the model was shown, `{tool}` the last tool's result. A rule
 //! without `tool` or `status` answers with `text`, word by word. Only Messages have a place for `thinking`, which comes
-//! before the rest, and for `background`, a `tool` that nobody waits for.
+//! before the rest, and for `call`, any tool of the agent (`{ "name": …, "input": … }`).
 
 use std::path::Path;
 
@@ -33,12 +33,20 @@ pub(crate) struct Rule {
     pub(crate) thinking: Option<String>,
     /// The shell command a tool is asked to run.
     pub(crate) tool: Option<String>,
-    /// The one that it is asked to run while nobody waits.
-    pub(crate) background: Option<String>,
+    /// Any other tool that is asked for.
+    pub(crate) call: Option<Call>,
     /// The pause between words.
     pub(crate) every_ms: Option<u64>,
     /// The HTTP status of a failure.
     pub(crate) status: Option<u16>,
+}
+
+/// One use of a tool that the agent has.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    pub(crate) input: Value,
 }
 
 /// Every rule, in order.
