@@ -101,5 +101,6 @@ fn recipe(folder: &Path) -> Open {
         umask: 0o022,
         orphan: OrphanPolicy { grace_ms: 0, ladder: Ladder::kill(Duration::from_secs(1)) },
         on_leader_exit: None,
+        terminal: None,
     }
 }

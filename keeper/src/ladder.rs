@@ -11,17 +11,27 @@ use crate::wire::{Fields, WireError, Writer};
 #[non_exhaustive]
 pub enum Rung {
     /// The agent's standard input is closed at once; input not yet written is dropped.
-    EndOfInput = 1,
+    ///
+    /// On a terminal in line mode the end of input is typed; in another mode nothing is, and the next rung does not wait.
+    EndOfInput,
+    /// The terminal hangs up: SIGHUP to its session's leader and its foreground group. What they wrote before is kept;
+    /// what they write afterwards is lost. Without a terminal, the same as the end of input.
+    HangUp,
     /// SIGTERM (and SIGCONT, since a stopped process takes none) to every process of the tree.
-    Terminate = 2,
+    Terminate,
     /// SIGKILL to every process of the tree, until the kernel says that it is empty.
-    Kill = 3,
+    Kill,
 }
 
 impl Rung {
     /// The number on the wire.
     pub fn number(self) -> u64 {
-        self as u64
+        match self {
+            Self::EndOfInput => 1,
+            Self::Terminate => 2,
+            Self::Kill => 3,
+            Self::HangUp => 4,
+        }
     }
 
     /// The rung of a number on the wire.
@@ -30,6 +40,7 @@ impl Rung {
             1 => Some(Self::EndOfInput),
             2 => Some(Self::Terminate),
             3 => Some(Self::Kill),
+            4 => Some(Self::HangUp),
             _ => None,
         }
     }
@@ -39,6 +50,7 @@ impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::EndOfInput => "end_of_input",
+            Self::HangUp => "hang_up",
             Self::Terminate => "terminate",
             Self::Kill => "kill",
         })

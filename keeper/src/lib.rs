@@ -23,8 +23,9 @@
 //!   no id below it is ever recycled while it is still in use.
 //! - **the bytes**: output stays with the keeper until it is acknowledged, by offset ([`relay`]); input is taken as
 //!   whole numbered messages, each exactly once ([`inbox`]).
-//! - **the ladder** ([`ladder`]): end of input, SIGTERM to the tree, SIGKILL to the tree, each with its deadline; where the
-//!   input was at its end before, the first one is not waited for.
+//! - **the ladder** ([`ladder`]): end of input, hanging up, SIGTERM to the tree, SIGKILL to the tree, as far as the order
+//!   names them, each with its deadline; one that tells the agent nothing is not waited for, such as an end of input that
+//!   was there before.
 //!
 //! When the owner's connection is lost, the keeper goes on. A later owner connects to the socket in the folder and
 //! shows the runtime's secret. If none comes within the grace of the order, the keeper climbs the ladder by
@@ -59,13 +60,35 @@
 //! | `List` | 10 | every process of the tree | `Listing` |
 //! | `Release` | 11 | forget the runtime and exit; only of an empty tree | end of connection |
 //! | `Status` | 12 | everything the keeper knows | `State` |
-//! | reserved | 32-47 | pseudo-terminals (32), window size (33), resource limits (34), restrictions (35) | `Refused` |
+//! | `Open` | 32 | the same with a terminal instead of pipes | `Opened` or `OpenFailed` |
+//! | `Resize` | 33 | gives the terminal another size | - |
+//! | `HangUp` | 36 | closes the terminal, after what is in it was read | `InputState`, `OutputEnd` |
+//! | reserved | 32-47 | of these, resource limits (34) and restrictions (35) have a name | `Refused` |
 //!
 //! `Input` carries numbers from 1 without gaps. A number already accepted is ignored (and answered with the state),
 //! a gap is refused, and so is a message that does not fit beside those not yet written. A frame cut short by the
 //! owner's death never counts as accepted. `Stop`, `CloseInput`, `Ack`, `Read`, `Attach` and `Status` may be repeated freely.
 //!
-//! The fixtures in `keeper/tests/fixtures` freeze the bytes of every frame of version 1.
+//! # With a terminal
+//!
+//! The agent gets a pseudo-terminal as its standard streams, and as the controlling terminal of its session. Whatever it
+//! writes is the one stream `stdout`, byte for byte as the terminal made it; `stderr` is at its end from the start. Input is
+//! typed: the terminal echoes, edits and interrupts by its own settings, and in line mode it keeps at most 4,095 bytes of
+//! a line. The state tells the window's size, as the kernel has it.
+//!
+//! The end of input is typed as the terminal's own character, where it is in line mode, and as often as it takes for the
+//! reader to see an end: in the middle of a line the first one only hands the line over. Where no character means the end
+//! (most full-screen programs) nothing is typed, and the agent is told only by hanging up: its leader and its foreground group
+//! get SIGHUP, and what is written afterwards is lost.
+//!
+//! A terminal that nobody has open is not at its end while the tree lives, since whoever belongs to the session may open it
+//! again. It is at its end, and gone, with the tree.
+//!
+//! An older keeper refuses an `Open` of kind 32 and starts nothing. A later one sends what an older owner does not know
+//! only to an owner who asked for a terminal; of the state, he skips the window's size.
+//!
+//! The fixtures in `keeper/tests/fixtures` freeze the bytes of every frame of version 1: those of its first
+//! build, and those added since.
 //!
 //! # Exit
 //!
@@ -84,6 +107,7 @@ mod owner;
 pub mod relay;
 mod setup;
 mod spawn;
+mod terminal;
 pub mod tree;
 mod wait;
 pub mod wire;

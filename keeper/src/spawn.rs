@@ -16,8 +16,9 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{ForkResult, Pid, chdir, execve, fork, getpid, getppid, pipe2, setsid};
 
 use crate::leaf::Leaf;
-use crate::message::{Open, SetupStep};
+use crate::message::{Open, SetupStep, WindowSize};
 use crate::setup::KEEPER_NAME;
+use crate::terminal;
 use crate::tree::Stat;
 use crate::wait::{self, Waited};
 
@@ -27,7 +28,8 @@ pub(crate) struct Forked {
     pub(crate) pid: i32,
     pub(crate) stdin: File,
     pub(crate) stdout: File,
-    pub(crate) stderr: File,
+    /// None where the agent has a terminal: what it writes there comes by its standard output.
+    pub(crate) stderr: Option<File>,
     /// At its end once `exec` succeeded; before that, a [`SetupFailure`].
     pub(crate) progress: File,
 }
@@ -104,14 +106,11 @@ fn closed(pid: i32) -> Progress {
 /// Forks the agent. The child never returns: it becomes the program, or reports the step that failed and ends.
 pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFailure> {
     let program = Program::of(open)?;
-    let pipes = || pipe2(OFlag::O_CLOEXEC).map_err(SetupFailure::at(SetupStep::Pipes));
-    let (stdin_read, stdin_write) = pipes()?;
-    let (stdout_read, stdout_write) = pipes()?;
-    let (stderr_read, stderr_write) = pipes()?;
+    let streams = Streams::of(open)?;
     let (progress_read, progress_write) = pipes()?;
     let child = Child {
         open,
-        stdio: [stdin_read, stdout_write, stderr_write],
+        stdio: streams.theirs,
         leaf: leaf.and_then(|leaf| leaf.procs().ok()),
         progress: File::from(progress_write),
         program,
@@ -128,11 +127,57 @@ pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFai
         ForkResult::Child => child.run(),
         ForkResult::Parent { child: pid } => Ok(Forked {
             pid: pid.as_raw(),
-            stdin: nonblocking(stdin_write)?,
-            stdout: nonblocking(stdout_read)?,
-            stderr: nonblocking(stderr_read)?,
+            stdin: streams.stdin,
+            stdout: streams.stdout,
+            stderr: streams.stderr,
             progress: nonblocking(progress_read)?,
         }),
+    }
+}
+
+fn pipes() -> Result<(OwnedFd, OwnedFd), SetupFailure> {
+    pipe2(OFlag::O_CLOEXEC).map_err(SetupFailure::at(SetupStep::Pipes))
+}
+
+/// The agent's standard streams, and the keeper's ends of them.
+struct Streams {
+    theirs: [OwnedFd; 3],
+    stdin: File,
+    stdout: File,
+    stderr: Option<File>,
+}
+
+impl Streams {
+    fn of(open: &Open) -> Result<Self, SetupFailure> {
+        match open.terminal {
+            None => Self::pipes(),
+            Some(size) => Self::terminal(size),
+        }
+    }
+
+    fn pipes() -> Result<Self, SetupFailure> {
+        let ((stdin, stdin_write), (stdout_read, stdout), (stderr_read, stderr)) = (pipes()?, pipes()?, pipes()?);
+        Ok(Self {
+            theirs: [stdin, stdout, stderr],
+            stdin: nonblocking(stdin_write)?,
+            stdout: nonblocking(stdout_read)?,
+            stderr: Some(nonblocking(stderr_read)?),
+        })
+    }
+
+    fn terminal(size: WindowSize) -> Result<Self, SetupFailure> {
+        let at = SetupFailure::at(SetupStep::Terminal);
+        let pair = terminal::open(size).map_err(&at)?;
+        let copy = |end: &OwnedFd| {
+            let copied = end.try_clone();
+            copied.map_err(|error| at(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))))
+        };
+        Ok(Self {
+            theirs: [copy(&pair.slave)?, copy(&pair.slave)?, pair.slave],
+            stdin: nonblocking(copy(&pair.master)?)?,
+            stdout: nonblocking(pair.master)?,
+            stderr: None,
+        })
     }
 }
 
@@ -211,6 +256,7 @@ impl Child<'_> {
         let at = SetupFailure::at;
         self.die_with_keeper().map_err(at(SetupStep::ParentDeath))?;
         setsid().map_err(at(SetupStep::Session))?;
+        self.take_terminal().map_err(at(SetupStep::Terminal))?;
         self.join_leaf();
         self.oom_score().map_err(at(SetupStep::OomScore))?;
         reset_signals().map_err(at(SetupStep::Signals))?;
@@ -225,6 +271,13 @@ impl Child<'_> {
     fn die_with_keeper(&self) -> Result<(), Errno> {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         if getppid() == self.keeper { Ok(()) } else { Err(Errno::ESRCH) }
+    }
+
+    fn take_terminal(&self) -> Result<(), Errno> {
+        match self.open.terminal {
+            None => Ok(()),
+            Some(_) => terminal::control(self.stdio[0].as_fd()),
+        }
     }
 
     fn join_leaf(&mut self) {

@@ -12,8 +12,9 @@ use super::end::Ending;
 use crate::inbox::Inbox;
 use crate::ladder::Climb;
 use crate::leaf::Leaf;
-use crate::message::{Containment, Emptiness, Exit, Open, Phase, Process, State};
+use crate::message::{Containment, Emptiness, Exit, Open, Phase, Process, State, WindowSize};
 use crate::relay::{Relay, WhenFull};
+use crate::terminal::{self, Typed};
 
 /// How long output is gathered before it is sent.
 pub(super) const COALESCE: Duration = Duration::from_micros(500);
@@ -24,16 +25,29 @@ pub(super) const SLOW_PASS: Duration = Duration::from_secs(1);
 /// How long pipes of an empty tree may stay open: longer means that somebody outside holds them.
 pub(super) const DRAIN: Duration = Duration::from_millis(100);
 
-/// One output pipe and what was read from it.
+/// One output pipe, or a terminal's master, and what was read from it.
 pub(super) struct Output {
     pub(super) pipe: Option<File>,
     pub(super) relay: Relay,
+    /// Nobody has the terminal open: until then it is not looked at, since `poll` would say so all the time.
+    pub(super) idle_until: Option<Duration>,
 }
 
 impl Output {
-    fn new(pipe: File, retention: u64, when_full: WhenFull) -> Self {
-        Self { pipe: Some(pipe), relay: Relay::new(retention as usize, when_full) }
+    fn new(pipe: Option<File>, retention: u64, when_full: WhenFull) -> Self {
+        let mut relay = Relay::new(retention as usize, when_full);
+        if pipe.is_none() {
+            relay.finish();
+        }
+        Self { pipe, relay, idle_until: None }
     }
+}
+
+/// What the keeper remembers of the agent's terminal beside its descriptors: the agent's input and its output are both
+/// its master.
+pub(super) struct Terminal {
+    pub(super) size: WindowSize,
+    pub(super) typed: Typed,
 }
 
 /// The leader's life, as far as the keeper has seen it.
@@ -62,6 +76,7 @@ pub(super) struct Agent {
     pub(super) inbox: Inbox,
     pub(super) stdout: Output,
     pub(super) stderr: Output,
+    pub(super) terminal: Option<Terminal>,
     /// Until when output is gathered; not read meanwhile.
     pub(super) gather_until: Option<Duration>,
     pub(super) climb: Option<Climb>,
@@ -87,8 +102,9 @@ impl Agent {
             progress: Some(forked.progress),
             stdin: Some(forked.stdin),
             inbox: Inbox::new(open.input_capacity as usize),
-            stdout: Output::new(forked.stdout, open.stdout_retention, WhenFull::Hold),
+            stdout: Output::new(Some(forked.stdout), open.stdout_retention, WhenFull::Hold),
             stderr: Output::new(forked.stderr, open.stderr_retention, WhenFull::DropOldest),
+            terminal: open.terminal.map(|size| Terminal { size, typed: Typed::default() }),
             open,
             gather_until: None,
             climb: None,
@@ -109,12 +125,16 @@ impl Agent {
             }
         };
         add(Watch::Progress, &self.progress, PollFlags::POLLIN);
-        // Watched for nothing, a pipe still tells when its reader is gone.
-        let write = if self.inbox.front().is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
-        add(Watch::Stdin, &self.stdin, write);
+        match (&self.terminal, self.inbox.front().is_empty()) {
+            // Watched for nothing, a pipe still tells when its reader is gone; a terminal's may come back.
+            (None, true) => add(Watch::Stdin, &self.stdin, PollFlags::empty()),
+            (Some(_), false) if self.stdout.idle_until.is_some() => {}
+            (_, false) => add(Watch::Stdin, &self.stdin, PollFlags::POLLOUT),
+            (Some(_), true) => {}
+        }
         if self.gather_until.is_none_or(|until| until <= now) {
             for (watch, output) in [(Watch::Stdout, &self.stdout), (Watch::Stderr, &self.stderr)] {
-                if output.relay.room() > 0 {
+                if output.relay.room() > 0 && output.idle_until.is_none() {
                     add(watch, &output.pipe, PollFlags::POLLIN);
                 }
             }
@@ -133,7 +153,7 @@ impl Agent {
         // Nobody wakes us when a leaf empties after the last child was reaped.
         let leaf = (self.emptiness.is_none() && matches!(self.leader, Leader::Reaped(_))).then(|| now + KILL_PASS);
         let endings = self.endings.iter().map(Ending::deadline).min();
-        [climb, pass, self.gather_until, drain, leaf, endings].into_iter().flatten().min()
+        [climb, pass, self.gather_until, drain, leaf, endings, self.stdout.idle_until].into_iter().flatten().min()
     }
 
     pub(super) fn exit(&self) -> Option<Exit> {
@@ -167,7 +187,14 @@ impl Agent {
             stderr: self.stderr.relay.state(),
             input: self.inbox.state(),
             leaked: self.leaked.clone(),
+            window: self.window(),
         }
+    }
+
+    pub(super) fn window(&self) -> Option<WindowSize> {
+        let known = self.terminal.as_ref()?.size;
+        let open = self.stdout.pipe.as_ref();
+        Some(open.and_then(|master| terminal::size(master.as_fd()).ok()).unwrap_or(known))
     }
 }
 
@@ -195,9 +222,10 @@ mod tests {
             umask: 0,
             orphan: OrphanPolicy { grace_ms: 0, ladder: Ladder::kill(Duration::ZERO) },
             on_leader_exit: None,
+            terminal: None,
         };
         let null = || File::open("/dev/null").expect("there");
-        let forked = Forked { pid: 1, stdin: null(), stdout: null(), stderr: null(), progress: null() };
+        let forked = Forked { pid: 1, stdin: null(), stdout: null(), stderr: Some(null()), progress: null() };
         Agent::new(open, None, forked, 1)
     }
 

@@ -6,6 +6,7 @@ mod end;
 mod orders;
 mod output;
 mod stop;
+mod terminal;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
@@ -127,6 +128,7 @@ impl Keeper {
         self.climb(now);
         self.prove_empty();
         self.finish_ends(now);
+        self.look_at_terminal(now);
         self.settle(now);
         self.flush_output(now);
         self.orphan(now);
@@ -158,6 +160,7 @@ impl Keeper {
                 stderr: StreamState::default(),
                 input: Default::default(),
                 leaked: Vec::new(),
+                window: None,
             },
         }
     }

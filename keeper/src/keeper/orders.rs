@@ -36,6 +36,8 @@ impl Keeper {
             (Order::Stop(ladder), Some(_)) => self.stop(ladder, StopCause::Ordered),
             (Order::End { number, pid, start, grace_ms }, Some(_)) => self.end(number, pid, start, grace_ms),
             (Order::List { number }, Some(_)) => self.list(number),
+            (Order::Resize(size), Some(_)) => self.resize(size),
+            (Order::HangUp, Some(_)) => self.hang_up(),
             (Order::Release, _) => self.release(),
             _ => self.report(&refused(kind, RefusalCode::State, "not in this phase")),
         }
@@ -212,8 +214,7 @@ impl Keeper {
     pub(super) fn input_changed(&mut self) {
         let Some(agent) = &mut self.agent else { return };
         if agent.inbox.is_finished() {
-            agent.stdin = None;
-            agent.inbox.close();
+            agent.end_input();
         }
         let state = agent.inbox.state();
         self.report(&Report::InputState(state));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::poll::PollFlags;
 
-use super::agent::{Agent, COALESCE, Output};
+use super::agent::{Agent, COALESCE, Output, SLOW_PASS};
 use super::{Keeper, Watch};
 use crate::clock;
 use crate::message::{Report, Stream};
@@ -53,11 +53,7 @@ impl Keeper {
             agent.stdin = None;
             agent.inbox.close();
         }
-        let open = agent.stdin.as_mut().is_none_or(|pipe| write_turn(pipe, &mut agent.inbox));
-        if !open {
-            agent.stdin = None;
-            agent.inbox.close();
-        }
+        agent.write_turn();
         let now = agent.inbox.state();
         if (pending > 0 && now.pending == 0) || now.closed || agent.inbox.is_finished() {
             self.input_changed();
@@ -87,11 +83,20 @@ fn read_piece(output: &mut Output, limit: Limit) {
         }
         Ok(count) => output.relay.push(&piece[..count]),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+        // As long as somebody lives who may open the terminal again, this is not its end.
+        Err(error) if is_unheld(&error) && limit == Limit::Retention => {
+            output.idle_until = Some(clock::now() + SLOW_PASS)
+        }
         Err(_) => {
             output.pipe = None;
             output.relay.finish();
         }
     }
+}
+
+/// What a terminal's master says while nobody has the terminal open; a pipe never does.
+fn is_unheld(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(nix::libc::EIO)
 }
 
 /// Fills the owner's buffer; `false` when there was nothing to add.
@@ -111,24 +116,36 @@ fn send_outputs(agent: &mut Agent, owner: &mut crate::owner::Connection) -> bool
     added
 }
 
-/// Writes at most one turn; `false` when the pipe is closed.
-fn write_turn(pipe: &mut std::fs::File, inbox: &mut crate::inbox::Inbox) -> bool {
-    let mut left = WRITE_TURN;
-    while !inbox.front().is_empty() && left > 0 {
-        let piece = &inbox.front()[..inbox.front().len().min(left)];
-        match pipe.write(piece) {
-            Ok(count) => {
-                inbox.wrote(count);
-                left -= count;
+impl Agent {
+    /// Writes at most one turn.
+    fn write_turn(&mut self) {
+        let Some(pipe) = &mut self.stdin else { return };
+        let mut left = WRITE_TURN;
+        while !self.inbox.front().is_empty() && left > 0 {
+            let piece = &self.inbox.front()[..self.inbox.front().len().min(left)];
+            match pipe.write(piece) {
+                Ok(count) => {
+                    if let Some(terminal) = &mut self.terminal {
+                        terminal.typed.add(&piece[..count]);
+                    }
+                    self.inbox.wrote(count);
+                    left -= count;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return self.not_written(&error),
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return error.kind() == ErrorKind::WouldBlock,
         }
     }
-    true
-}
 
-impl Agent {
+    fn not_written(&mut self, error: &std::io::Error) {
+        if self.terminal.is_some() && is_unheld(error) {
+            self.stdout.idle_until = Some(clock::now() + SLOW_PASS);
+        } else if error.kind() != ErrorKind::WouldBlock {
+            self.stdin = None;
+            self.inbox.close();
+        }
+    }
+
     /// Reads what the pipes still hold. `true` once both are at their end.
     pub(super) fn drain(&mut self) -> bool {
         for output in [&mut self.stdout, &mut self.stderr] {

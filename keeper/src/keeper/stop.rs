@@ -91,9 +91,7 @@ impl Keeper {
         }
         match agent.climb.as_mut().map(|climb| climb.advance(now)) {
             Some(ClimbAction::Enter(rung)) => {
-                // An agent whose input was at its end before is told nothing new by that.
-                let is_told = rung != Rung::EndOfInput || agent.stdin.is_some();
-                agent.enter(rung, now);
+                let is_told = agent.enter(rung, now);
                 if let Some(climb) = agent.climb.as_mut().filter(|_| !is_told) {
                     climb.hurry(now);
                 }
@@ -218,12 +216,11 @@ impl Agent {
         tree::descendants(std::process::id() as i32).unwrap_or_default()
     }
 
-    fn enter(&mut self, rung: Rung, now: Duration) {
+    /// Does what the rung says. `false` if that tells the agent nothing, as when its input was at its end before.
+    fn enter(&mut self, rung: Rung, now: Duration) -> bool {
         match rung {
-            Rung::EndOfInput => {
-                self.stdin = None;
-                self.inbox.close();
-            }
+            Rung::EndOfInput => return self.end_input(),
+            Rung::HangUp => return self.hang_up(),
             Rung::Terminate => {
                 for (pid, stat) in self.tree() {
                     tree::signal(pid, stat.start, Signal::SIGTERM);
@@ -236,6 +233,7 @@ impl Agent {
                 self.kill_pass();
             }
         }
+        true
     }
 
     fn kill_pass(&mut self) {

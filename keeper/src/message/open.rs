@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use super::WindowSize;
 use crate::ladder::Ladder;
 use crate::wire::{Fields, WireError, Writer};
 
@@ -49,6 +50,9 @@ pub struct Open {
     pub orphan: OrphanPolicy,
     /// The ladder climbed when the leader ends and leaves descendants; `None` keeps them.
     pub on_leader_exit: Option<Ladder>,
+    /// The size of the terminal that the agent gets as its standard streams; `None` gives it pipes. With one, the order
+    /// is of another kind, so that a keeper which knows none refuses it and starts nothing.
+    pub terminal: Option<WindowSize>,
 }
 
 impl Open {
@@ -70,6 +74,9 @@ impl Open {
             .bytes(15, &self.orphan.ladder.record());
         if let Some(leaf) = &self.leaf_parent {
             writer = writer.bytes(8, leaf.as_os_str().as_bytes());
+        }
+        if let Some(size) = self.terminal {
+            writer = writer.bytes(17, &size.record());
         }
         match &self.on_leader_exit {
             Some(ladder) => writer.bytes(16, &ladder.record()),
@@ -95,6 +102,12 @@ impl Open {
             umask: fields.number(13)? as u32,
             orphan: OrphanPolicy { grace_ms: fields.number(14)?, ladder: Ladder::from_record(fields.bytes(15)?)? },
             on_leader_exit: fields.get(16).map(Ladder::from_record).transpose()?,
+            terminal: None,
         })
+    }
+
+    pub(crate) fn read_on_terminal(fields: &Fields<'_>) -> Result<Self, WireError> {
+        let size = WindowSize::from_record(fields.bytes(17)?)?;
+        Ok(Self { terminal: Some(size), ..Self::read(fields)? })
     }
 }

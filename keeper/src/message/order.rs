@@ -1,6 +1,6 @@
 //! Orders: owner to keeper.
 
-use super::{Open, Stream};
+use super::{Open, Stream, WindowSize};
 use crate::ladder::Ladder;
 use crate::wire::{Fields, RawFrame, WireError, Writer};
 
@@ -78,6 +78,10 @@ pub enum Order {
     Release,
     /// Asks for everything the keeper knows.
     Status,
+    /// Gives the terminal another size; its foreground group is told by SIGWINCH.
+    Resize(WindowSize),
+    /// Hangs the terminal up, and ends nothing else.
+    HangUp,
 }
 
 impl Order {
@@ -86,6 +90,7 @@ impl Order {
         match self {
             Self::Hello(_) => 1,
             Self::Attach { .. } => 2,
+            Self::Open(open) if open.terminal.is_some() => 32,
             Self::Open(_) => 3,
             Self::Read { .. } => 4,
             Self::Ack { .. } => 5,
@@ -96,6 +101,8 @@ impl Order {
             Self::List { .. } => 10,
             Self::Release => 11,
             Self::Status => 12,
+            Self::Resize(_) => 33,
+            Self::HangUp => 36,
         }
     }
 
@@ -114,7 +121,8 @@ impl Order {
                 writer.number(1, *number).number(2, *pid as u64).number(3, *start).number(4, *grace_ms)
             }
             Self::List { number } => writer.number(1, *number),
-            Self::CloseInput | Self::Release | Self::Status => writer,
+            Self::Resize(size) => size.write(writer),
+            Self::CloseInput | Self::Release | Self::Status | Self::HangUp => writer,
         }
         .into_frame()
     }
@@ -146,6 +154,9 @@ impl Order {
             10 => Self::List { number: fields.number(1)? },
             11 => Self::Release,
             12 => Self::Status,
+            32 => Self::Open(Box::new(Open::read_on_terminal(&fields)?)),
+            33 => Self::Resize(WindowSize::read(&fields)?),
+            36 => Self::HangUp,
             kind => return Err(WireError::Kind(kind)),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::WindowSize;
 use crate::wire::{Fields, WireError, Writer};
 
 /// A fieldless enum with a number on the wire and a word for people.
@@ -106,6 +107,8 @@ wire_enum! {
         Descriptors = 12, "descriptors";
         /// `exec` itself.
         Exec = 13, "exec";
+        /// The pseudo-terminal.
+        Terminal = 14, "terminal";
     }
 }
 
@@ -338,6 +341,8 @@ pub struct State {
     pub input: InputState,
     /// Processes that outlived the ladder.
     pub leaked: Vec<Process>,
+    /// The size of the terminal, where there is one: as it is, whoever changed it; the last one once it is hung up.
+    pub window: Option<WindowSize>,
 }
 
 impl State {
@@ -358,6 +363,9 @@ impl State {
         if let Some(emptiness) = self.emptiness {
             writer = writer.bytes(6, &emptiness.record());
         }
+        if let Some(size) = self.window {
+            writer = writer.bytes(12, &size.record());
+        }
         let leaked: Vec<_> = self.leaked.iter().map(Process::record).collect();
         writer.list(11, leaked.iter().map(Vec::as_slice))
     }
@@ -375,6 +383,7 @@ impl State {
             stderr: StreamState::from_record(fields.bytes(9)?)?,
             input: InputState::from_record(fields.bytes(10)?)?,
             leaked: fields.all(11).map(Process::from_record).collect::<Result<_, _>>()?,
+            window: fields.get(12).map(WindowSize::from_record).transpose()?,
         })
     }
 }

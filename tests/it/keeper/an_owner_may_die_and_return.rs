@@ -133,13 +133,13 @@ fn an_order_of_a_later_version_is_refused_by_name() {
     let recipe = Recipe::script("hang");
     let mut client = recipe.open();
     client.opened();
-    let later = ostler_keeper::wire::Writer::frame(32).number(1, 80).into_frame();
+    let later = ostler_keeper::wire::Writer::frame(35).number(1, 80).into_frame();
     client.stream.write_all(&later).expect("written");
     let refused = client.until("refusal", |report| match report {
         Report::Refused { kind, code, .. } => Some((*kind, *code)),
         _ => None,
     });
-    assert_eq!(refused, (32, RefusalCode::Unsupported));
+    assert_eq!(refused, (35, RefusalCode::Unsupported));
     client.close(quick());
 }
 

@@ -24,9 +24,9 @@ const KINDS: &[&str] = &[
     "quiet-server",
 ];
 
-fn end_by_stop(kind: &str) {
+fn end_by_stop(kind: &str, streams: fn(Recipe) -> Recipe) {
     for leaf in containments() {
-        let recipe = Recipe::script("").with_leaf(leaf.clone());
+        let recipe = streams(Recipe::script("").with_leaf(leaf.clone()));
         let script = format!("spawn {kind} {} ;; say up ;; hang", recipe.marker.text());
         let mut open = recipe.open.clone();
         open.command = crate::support::programs::agent(&["lines", &script]);
@@ -43,6 +43,7 @@ fn end_by_stop(kind: &str) {
         assert_eq!(recipe.marker.alive(), vec![], "{kind} outlived the proof");
         let expected = if leaf.is_some() { Containment::DescentAndLeaf } else { Containment::Descent };
         assert_eq!(emptiness.containment, expected);
+        client.ended(Stream::Stdout);
         client.release();
         assert!(!recipe.folder().exists());
         let leaf = leaf.map(|parent| parent.join(format!("ostler-{}", recipe.marker.text())));
@@ -52,7 +53,13 @@ fn end_by_stop(kind: &str) {
 
 macro_rules! kinds {
     ($($name:ident: $kind:literal;)+) => {
-        $(#[test] fn $name() { end_by_stop($kind); })+
+        $(#[test] fn $name() { end_by_stop($kind, |recipe| recipe); })+
+
+        mod with_a_terminal {
+            use super::*;
+
+            $(#[test] fn $name() { end_by_stop($kind, Recipe::on_terminal); })+
+        }
 
         #[test]
         fn every_kind_has_its_test() {

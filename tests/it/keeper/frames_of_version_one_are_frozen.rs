@@ -25,6 +25,7 @@ fn orders() -> Vec<Order> {
         umask: 0o22,
         orphan: OrphanPolicy { grace_ms: 120_000, ladder: ladder.clone() },
         on_leader_exit: Some(ladder.clone()),
+        terminal: None,
     };
     vec![
         Order::Hello(Auth { oldest: 1, newest: 1 }),
@@ -56,6 +57,7 @@ fn reports() -> Vec<Report> {
         stderr: StreamState { base: 3, end: 4, ended: false },
         input: InputState { accepted: 1, written: 2, pending: 3, closed: true },
         leaked: vec![process.clone()],
+        window: None,
     };
     vec![
         Report::Welcome { version: 1, pid: 4 },
@@ -76,10 +78,39 @@ fn reports() -> Vec<Report> {
     ]
 }
 
-fn rendered() -> String {
+fn open(orders: Vec<Order>) -> Open {
+    let open = orders.into_iter().find_map(|order| if let Order::Open(open) = order { Some(*open) } else { None });
+    open.expect("one")
+}
+
+fn state(reports: Vec<Report>) -> State {
+    let state = reports.into_iter().find_map(|r| if let Report::State(state) = r { Some(*state) } else { None });
+    state.expect("one")
+}
+
+/// What was added to version 1 after it was frozen: kinds, values and fields that an older side refuses or skips.
+fn added_orders() -> Vec<Order> {
+    let size = WindowSize { rows: 24, columns: 80 };
+    vec![
+        Order::Open(Box::new(Open { terminal: Some(size), ..open(orders()) })),
+        Order::Resize(WindowSize { rows: 65535, columns: 0 }),
+        Order::HangUp,
+        Order::Stop(Ladder::new([(Rung::HangUp, Duration::from_millis(7))])),
+    ]
+}
+
+fn added_reports() -> Vec<Report> {
+    vec![
+        Report::OpenFailed { step: SetupStep::Terminal, errno: 28, text: String::new() },
+        Report::Rung(Rung::HangUp),
+        Report::State(Box::new(State { window: Some(WindowSize { rows: 50, columns: 132 }), ..state(reports()) })),
+    ]
+}
+
+fn rendered(orders: Vec<Order>, reports: Vec<Report>) -> String {
     let mut text = String::new();
-    let frames = orders().into_iter().map(|o| ("order", o.kind(), o.encode()));
-    for (side, kind, bytes) in frames.chain(reports().into_iter().map(|r| ("report", r.kind(), r.encode()))) {
+    let frames = orders.into_iter().map(|o| ("order", o.kind(), o.encode()));
+    for (side, kind, bytes) in frames.chain(reports.into_iter().map(|r| ("report", r.kind(), r.encode()))) {
         let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
             write!(hex, "{byte:02x}").expect("a string");
             hex
@@ -89,22 +120,26 @@ fn rendered() -> String {
     text
 }
 
-fn fixture() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("keeper/tests/fixtures/version-1.txt")
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("keeper/tests/fixtures").join(name)
+}
+
+fn has_the_bytes_of(name: &str, rendered: &str) {
+    if std::env::var_os("OSTLER_WRITE_FIXTURES").is_some() {
+        std::fs::create_dir_all(fixture(name).parent().expect("a parent")).expect("made");
+        std::fs::write(fixture(name), rendered).expect("written");
+    }
+    assert_eq!(rendered, std::fs::read_to_string(fixture(name)).expect("the fixture"));
 }
 
 #[test]
 fn every_frame_has_the_bytes_of_the_fixture() {
-    if std::env::var_os("OSTLER_WRITE_FIXTURES").is_some() {
-        std::fs::create_dir_all(fixture().parent().expect("a parent")).expect("made");
-        std::fs::write(fixture(), rendered()).expect("written");
-    }
-    assert_eq!(rendered(), std::fs::read_to_string(fixture()).expect("the fixture"));
+    has_the_bytes_of("version-1.txt", &rendered(orders(), reports()));
+    has_the_bytes_of("version-1-added.txt", &rendered(added_orders(), added_reports()));
 }
 
-#[test]
-fn every_frame_of_the_fixture_is_read_back() {
-    let text = std::fs::read_to_string(fixture()).expect("the fixture");
+fn read_back(name: &str) -> (Vec<Order>, Vec<Report>) {
+    let text = std::fs::read_to_string(fixture(name)).expect("the fixture");
     let (mut read_orders, mut read_reports) = (Vec::new(), Vec::new());
     for line in text.lines() {
         let [side, _, hex] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
@@ -116,5 +151,19 @@ fn every_frame_of_the_fixture_is_read_back() {
             _ => read_reports.push(Report::decode(&frame).expect("a report")),
         }
     }
-    assert_eq!((read_orders, read_reports), (orders(), reports()));
+    (read_orders, read_reports)
+}
+
+#[test]
+fn every_frame_of_the_fixture_is_read_back() {
+    assert_eq!(read_back("version-1.txt"), (orders(), reports()));
+    assert_eq!(read_back("version-1-added.txt"), (added_orders(), added_reports()));
+}
+
+/// So that a keeper which knows no terminal does not start the agent without one.
+#[test]
+fn an_open_with_a_terminal_is_of_a_kind_that_was_reserved() {
+    let kinds: Vec<u16> = added_orders().iter().map(Order::kind).collect();
+    assert_eq!(kinds, [32, 33, 36, 8]);
+    assert!(kinds[..3].iter().all(|kind| RESERVED_KINDS.contains(kind)));
 }

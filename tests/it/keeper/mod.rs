@@ -3,6 +3,8 @@
 mod a_folder_appears_whole;
 mod a_keeper_rests;
 mod a_leader_that_ends_during_a_kill_has_its_exit_told;
+mod a_terminal_is_the_agents_own;
+mod a_terminal_says_its_end;
 mod an_owner_may_die_and_return;
 mod ends_of_the_disk;
 mod every_kind_of_child_is_ended;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ostler_keeper::ladder::{Ladder, Rung};
-use ostler_keeper::{Auth, Open, Order, OrphanPolicy, Report, State, Stream, wire};
+use ostler_keeper::{Auth, Open, Order, OrphanPolicy, Report, State, Stream, WindowSize, wire};
 
 use super::kernel::Marker;
 use super::programs;
@@ -54,12 +54,19 @@ impl Recipe {
             umask: 0o022,
             orphan: OrphanPolicy { grace_ms: 60_000, ladder: quick() },
             on_leader_exit: Some(quick()),
+            terminal: None,
         };
         Self { open, marker, root }
     }
 
     pub fn with_leaf(mut self, parent: Option<PathBuf>) -> Self {
         self.open.leaf_parent = parent;
+        self
+    }
+
+    /// The agent gets a terminal of 24 lines of 80 characters.
+    pub fn on_terminal(mut self) -> Self {
+        self.open.terminal = Some(WindowSize { rows: 24, columns: 80 });
         self
     }
 

@@ -114,6 +114,7 @@ impl Runtime {
                 ladder: self.harness.deadlines.ladder(),
             },
             on_leader_exit: Some(self.harness.deadlines.leftovers()),
+            terminal: None,
         };
         self.keeper_order(KeeperOrder::Open(Box::new(open)));
         self.read_from(0);
