@@ -102,5 +102,6 @@ fn recipe(folder: &Path) -> Open {
         orphan: OrphanPolicy { grace_ms: 0, ladder: Ladder::kill(Duration::from_secs(1)) },
         on_leader_exit: None,
         terminal: None,
+        limits: Vec::new(),
     }
 }

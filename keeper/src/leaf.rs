@@ -1,10 +1,14 @@
 //! Control group leaves (cgroup v2): tried, never asked for.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::libc;
 use thiserror::Error;
+
+use crate::message::{LimitKind, LimitStanding};
 
 /// Why a leaf could not be removed.
 #[derive(Debug, Error)]
@@ -13,6 +17,27 @@ pub struct LeafError {
     path: PathBuf,
     #[source]
     source: io::Error,
+}
+
+/// Why a limit does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotInForce {
+    pub(crate) standing: LimitStanding,
+    pub(crate) errno: i32,
+}
+
+impl NotInForce {
+    pub(crate) fn because(standing: LimitStanding) -> Self {
+        Self { standing, errno: 0 }
+    }
+
+    pub(crate) fn by(errno: Errno) -> Self {
+        Self { standing: LimitStanding::Refused, errno: errno as i32 }
+    }
+
+    fn refused(error: &io::Error) -> Self {
+        Self { standing: LimitStanding::Refused, errno: error.raw_os_error().unwrap_or(libc::EIO) }
+    }
 }
 
 /// One runtime's control group.
@@ -39,6 +64,41 @@ impl Leaf {
         File::options().write(true).open(self.directory.join("cgroup.procs"))
     }
 
+    /// Limits everything in it, and says to how much: the kernel rounds.
+    pub(crate) fn limit(&self, kind: LimitKind, value: u64) -> Result<u64, NotInForce> {
+        let (controller, file) = match kind {
+            LimitKind::Memory => ("memory", "memory.max"),
+            LimitKind::Swap => ("memory", "memory.swap.max"),
+            LimitKind::Processes => ("pids", "pids.max"),
+            _ => return Err(NotInForce::by(Errno::EINVAL)),
+        };
+        let path = self.directory.join(file);
+        if !path.exists() {
+            self.enable(controller)?;
+        }
+        write_existing(&path, &value.to_string()).map_err(|error| NotInForce::refused(&error))?;
+        let held = fs::read_to_string(&path).map_err(|error| NotInForce::refused(&error))?;
+        // A value above all that there is reads `max`.
+        Ok(held.trim().parse().unwrap_or(value))
+    }
+
+    /// Asks the group above for a controller: leaves get none by themselves.
+    fn enable(&self, controller: &str) -> Result<(), NotInForce> {
+        let above = self.directory.parent().unwrap_or(&self.directory);
+        let given = fs::read_to_string(above.join("cgroup.controllers")).unwrap_or_default();
+        if !given.split_ascii_whitespace().any(|name| name == controller) {
+            return Err(NotInForce::because(LimitStanding::NotDelegated));
+        }
+        let enabled = write_existing(&above.join("cgroup.subtree_control"), &format!("+{controller}"));
+        enabled.map_err(|error| NotInForce::refused(&error))
+    }
+
+    /// How many processes in it or below were killed for lack of memory, its own or the machine's.
+    pub(crate) fn oom_kills(&self) -> Option<u64> {
+        let events = fs::read_to_string(self.directory.join("memory.events")).ok()?;
+        events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    }
+
     /// Kills every process in it, atomically.
     pub(crate) fn kill(&self) -> io::Result<()> {
         fs::write(self.directory.join("cgroup.kill"), "1")
@@ -60,6 +120,10 @@ impl Leaf {
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+fn write_existing(path: &Path, text: &str) -> io::Result<()> {
+    File::options().write(true).open(path)?.write_all(text.as_bytes())
 }
 
 /// Removes an empty control group and the empty groups below it. One that is gone already is no error.
@@ -101,4 +165,63 @@ fn own_group() -> Option<PathBuf> {
 fn cgroup2_mount(line: &str) -> Option<PathBuf> {
     let (mount, kind) = line.split_once(" - ")?;
     kind.starts_with("cgroup2 ").then(|| mount.split(' ').nth(4).map(PathBuf::from))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with the files of a group: what the kernel answers is put there, and what is written can be read.
+    struct Group {
+        root: tempfile::TempDir,
+        leaf: Leaf,
+    }
+
+    fn group(controllers: &str) -> Group {
+        let root = tempfile::tempdir().expect("a folder");
+        let leaf = Leaf { directory: root.path().join("leaf") };
+        fs::create_dir(&leaf.directory).expect("made");
+        fs::write(root.path().join("cgroup.controllers"), controllers).expect("written");
+        Group { root, leaf }
+    }
+
+    #[test]
+    fn a_controller_that_is_not_given_is_named_so() {
+        let group = group("cpu io\n");
+        let refused = group.leaf.limit(LimitKind::Memory, 1 << 20);
+        assert_eq!(refused, Err(NotInForce::because(LimitStanding::NotDelegated)));
+    }
+
+    #[test]
+    fn a_group_that_cannot_hand_a_controller_on_is_refused_by_the_kernels_number() {
+        let group = group("memory\n");
+        assert_eq!(group.leaf.limit(LimitKind::Swap, 0), Err(NotInForce::by(Errno::ENOENT)));
+    }
+
+    #[test]
+    fn a_controller_is_asked_for_before_its_limit_is_set() {
+        let group = group("memory pids\n");
+        fs::write(group.root.path().join("cgroup.subtree_control"), "").expect("written");
+        // The kernel would make the file now; this folder does not.
+        assert_eq!(group.leaf.limit(LimitKind::Processes, 7), Err(NotInForce::by(Errno::ENOENT)));
+        let asked = fs::read_to_string(group.root.path().join("cgroup.subtree_control")).expect("there");
+        assert_eq!(asked, "+pids");
+    }
+
+    #[test]
+    fn a_limit_is_what_the_kernel_made_of_it() {
+        let group = group("");
+        fs::write(group.leaf.directory.join("memory.max"), "").expect("written");
+        assert_eq!(group.leaf.limit(LimitKind::Memory, 4096), Ok(4096));
+        assert_eq!(fs::read_to_string(group.leaf.directory.join("memory.max")).expect("there"), "4096");
+    }
+
+    #[test]
+    fn killed_for_lack_of_memory_is_counted_where_the_kernel_counts() {
+        let group = group("");
+        assert_eq!(group.leaf.oom_kills(), None);
+        let events = "low 0\nhigh 0\nmax 31\noom 4\noom_kill 2\noom_group_kill 0\n";
+        fs::write(group.leaf.directory.join("memory.events"), events).expect("written");
+        assert_eq!(group.leaf.oom_kills(), Some(2));
+    }
 }

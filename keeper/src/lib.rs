@@ -69,6 +69,14 @@
 //! a gap is refused, and so is a message that does not fit beside those not yet written. A frame cut short by the
 //! owner's death never counts as accepted. `Stop`, `CloseInput`, `Ack`, `Read`, `Attach` and `Status` may be repeated freely.
 //!
+//! # Limits
+//!
+//! `Open` may ask for limits: of each process (resource limits, never above what was allowed before), and of the whole tree
+//! (`memory.max`, `memory.swap.max`, `pids.max` of the leaf). They are set before the agent exists. It starts whether they
+//! hold or not, and `Opened` and the state say of each whether it is in force, and if not, why; a keeper that says nothing
+//! of one is older and put none in force. How many processes the kernel killed for lack of memory is told with the proof of
+//! emptiness, where it is counted.
+//!
 //! # With a terminal
 //!
 //! The agent gets a pseudo-terminal as its standard streams, and as the controlling terminal of its session. Whatever it
@@ -102,6 +110,7 @@ pub mod inbox;
 mod keeper;
 pub mod ladder;
 mod leaf;
+mod limits;
 pub mod message;
 mod owner;
 pub mod relay;
@@ -114,6 +123,7 @@ pub mod wire;
 
 pub use keeper::main;
 pub use leaf::{LeafError, remove_leaf, usable_leaf_parent};
+pub use limits::offered_limits;
 pub use message::*;
 
 /// The protocol version this crate speaks.

@@ -16,7 +16,8 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{ForkResult, Pid, chdir, execve, fork, getpid, getppid, pipe2, setsid};
 
 use crate::leaf::Leaf;
-use crate::message::{Open, SetupStep, WindowSize};
+use crate::limits;
+use crate::message::{LimitKind, LimitState, Open, SetupStep, WindowSize};
 use crate::setup::KEEPER_NAME;
 use crate::terminal;
 use crate::tree::Stat;
@@ -32,6 +33,8 @@ pub(crate) struct Forked {
     pub(crate) stderr: Option<File>,
     /// At its end once `exec` succeeded; before that, a [`SetupFailure`].
     pub(crate) progress: File,
+    /// What became of the limits, as far as it is known before the agent sets its own.
+    pub(crate) limits: Vec<LimitState>,
 }
 
 /// The name of a child until `exec` gives it its program's.
@@ -48,18 +51,29 @@ impl SetupFailure {
     pub(crate) fn at(step: SetupStep) -> impl Fn(Errno) -> Self {
         move |errno| Self { step, errno }
     }
+}
 
-    fn bytes(self) -> [u8; 8] {
+/// What a child says on its way: a step with its error, and for a limit which one.
+struct Word([u8; 8]);
+
+impl Word {
+    fn of(failure: SetupFailure, kind: Option<LimitKind>) -> Self {
         let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&(self.step.number() as u32).to_le_bytes());
-        bytes[4..].copy_from_slice(&(self.errno as i32).to_le_bytes());
-        bytes
+        bytes[..2].copy_from_slice(&(failure.step.number() as u16).to_le_bytes());
+        bytes[2..4].copy_from_slice(&(kind.map_or(0, LimitKind::number) as u16).to_le_bytes());
+        bytes[4..].copy_from_slice(&(failure.errno as i32).to_le_bytes());
+        Self(bytes)
     }
 
-    fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
-        let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let errno = i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-        Some(Self { step: SetupStep::from_number(number.into())?, errno: Errno::from_raw(errno) })
+    fn progress(&self) -> Progress {
+        let [step, kind] = [0, 2].map(|at| u64::from(u16::from_le_bytes([self.0[at], self.0[at + 1]])));
+        let errno = Errno::from_raw(i32::from_le_bytes([self.0[4], self.0[5], self.0[6], self.0[7]]));
+        match (SetupStep::from_number(step), LimitKind::from_number(kind)) {
+            (Some(SetupStep::Leaf), _) => Progress::WithoutLeaf,
+            (Some(SetupStep::Limits), Some(kind)) => Progress::LimitRefused(kind, errno),
+            (Some(step), _) => Progress::Failed(SetupFailure { step, errno }),
+            (None, _) => Progress::Pending,
+        }
     }
 }
 
@@ -70,6 +84,8 @@ pub(crate) enum Progress {
     Pending,
     /// It could not join the leaf and went on without.
     WithoutLeaf,
+    /// It could not be held to this limit and went on without.
+    LimitRefused(LimitKind, Errno),
     /// `exec` succeeded.
     Executed,
     /// The child died on its way.
@@ -83,11 +99,7 @@ pub(crate) fn read_progress(pipe: &mut File, pid: i32) -> Progress {
     let mut bytes = [0; 8];
     match pipe.read(&mut bytes) {
         Ok(0) => closed(pid),
-        Ok(8) => match SetupFailure::from_bytes(bytes) {
-            Some(SetupFailure { step: SetupStep::Leaf, .. }) => Progress::WithoutLeaf,
-            Some(failure) => Progress::Failed(failure),
-            None => Progress::Pending,
-        },
+        Ok(8) => Word(bytes).progress(),
         _ => Progress::Pending,
     }
 }
@@ -108,9 +120,11 @@ pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFai
     let program = Program::of(open)?;
     let streams = Streams::of(open)?;
     let (progress_read, progress_write) = pipes()?;
+    let limits = limits::arrange(&open.limits, leaf);
     let child = Child {
         open,
         stdio: streams.theirs,
+        limits: &limits,
         leaf: leaf.and_then(|leaf| leaf.procs().ok()),
         progress: File::from(progress_write),
         program,
@@ -131,6 +145,7 @@ pub(crate) fn spawn(open: &Open, leaf: Option<&Leaf>) -> Result<Forked, SetupFai
             stdout: streams.stdout,
             stderr: streams.stderr,
             progress: nonblocking(progress_read)?,
+            limits,
         }),
     }
 }
@@ -233,6 +248,7 @@ fn candidates(open: &Open) -> Vec<CString> {
 struct Child<'a> {
     open: &'a Open,
     stdio: [OwnedFd; 3],
+    limits: &'a [LimitState],
     leaf: Option<File>,
     progress: File,
     program: Program,
@@ -242,14 +258,14 @@ struct Child<'a> {
 impl Child<'_> {
     fn run(mut self) -> ! {
         let Err(failure) = self.become_agent();
-        self.tell(failure);
+        self.tell(failure, None);
         // SAFETY: ends this child at once, without running the parent's exit handlers.
         unsafe { libc::_exit(127) }
     }
 
-    fn tell(&mut self, failure: SetupFailure) {
+    fn tell(&mut self, failure: SetupFailure, kind: Option<LimitKind>) {
         // If the keeper is gone, nobody is left to be told; the child ends either way.
-        let _keeper_gone = self.progress.write_all(&failure.bytes());
+        let _keeper_gone = self.progress.write_all(&Word::of(failure, kind).0);
     }
 
     fn become_agent(&mut self) -> Result<Infallible, SetupFailure> {
@@ -264,6 +280,10 @@ impl Child<'_> {
         chdir(&self.open.directory).map_err(at(SetupStep::Directory))?;
         self.standard_streams().map_err(at(SetupStep::Stdio))?;
         close_others_at_exec().map_err(at(SetupStep::Descriptors))?;
+        // Last, since they bind this process too.
+        limits::apply(self.limits, |kind, errno| {
+            self.tell(SetupFailure { step: SetupStep::Limits, errno }, Some(kind))
+        });
         Err(at(SetupStep::Exec)(self.program.exec()))
     }
 
@@ -284,7 +304,7 @@ impl Child<'_> {
         let Some(leaf) = &mut self.leaf else { return };
         if let Err(error) = leaf.write_all(b"0") {
             let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-            self.tell(SetupFailure { step: SetupStep::Leaf, errno });
+            self.tell(SetupFailure { step: SetupStep::Leaf, errno }, None);
         }
     }
 

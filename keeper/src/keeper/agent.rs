@@ -12,7 +12,7 @@ use super::end::Ending;
 use crate::inbox::Inbox;
 use crate::ladder::Climb;
 use crate::leaf::Leaf;
-use crate::message::{Containment, Emptiness, Exit, Open, Phase, Process, State, WindowSize};
+use crate::message::{Containment, Emptiness, Exit, LimitState, Open, Phase, Process, State, WindowSize};
 use crate::relay::{Relay, WhenFull};
 use crate::terminal::{self, Typed};
 
@@ -71,6 +71,7 @@ pub(super) struct Agent {
     /// What an owner was told of the leader's end.
     pub(super) exit_told: Option<Exit>,
     pub(super) leaf: Option<Leaf>,
+    pub(super) limits: Vec<LimitState>,
     pub(super) progress: Option<File>,
     pub(super) stdin: Option<File>,
     pub(super) inbox: Inbox,
@@ -99,6 +100,7 @@ impl Agent {
             leader: Leader::Starting,
             exit_told: None,
             leaf,
+            limits: forked.limits,
             progress: Some(forked.progress),
             stdin: Some(forked.stdin),
             inbox: Inbox::new(open.input_capacity as usize),
@@ -188,6 +190,7 @@ impl Agent {
             input: self.inbox.state(),
             leaked: self.leaked.clone(),
             window: self.window(),
+            limits: self.limits.clone(),
         }
     }
 
@@ -223,9 +226,17 @@ mod tests {
             orphan: OrphanPolicy { grace_ms: 0, ladder: Ladder::kill(Duration::ZERO) },
             on_leader_exit: None,
             terminal: None,
+            limits: Vec::new(),
         };
         let null = || File::open("/dev/null").expect("there");
-        let forked = Forked { pid: 1, stdin: null(), stdout: null(), stderr: Some(null()), progress: null() };
+        let forked = Forked {
+            pid: 1,
+            stdin: null(),
+            stdout: null(),
+            stderr: Some(null()),
+            progress: null(),
+            limits: Vec::new(),
+        };
         Agent::new(open, None, forked, 1)
     }
 
@@ -233,7 +244,7 @@ mod tests {
     fn output_gathered_until_an_instant_that_has_just_passed_is_due() {
         let mut agent = agent();
         agent.gather_until = Some(Duration::from_millis(10));
-        agent.emptiness = Some(Emptiness { containment: Containment::Descent, at_ms: 5 });
+        agent.emptiness = Some(Emptiness { containment: Containment::Descent, at_ms: 5, oom_kills: None });
         agent.drained = true;
         assert_eq!(agent.deadline(Duration::from_millis(11)), Some(Duration::from_millis(10)));
     }

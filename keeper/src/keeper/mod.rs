@@ -161,6 +161,7 @@ impl Keeper {
                 input: Default::default(),
                 leaked: Vec::new(),
                 window: None,
+                limits: Vec::new(),
             },
         }
     }

@@ -13,7 +13,10 @@ use crate::clock;
 use crate::folder::{self, Identity, Registration, SOCKET};
 use crate::ladder::Ladder;
 use crate::leaf::Leaf;
-use crate::message::{Open, Order, Process, RefusalCode, Report, SetupStep, StopCause, Stream};
+use crate::limits;
+use crate::message::{
+    LimitKind, LimitStanding, Open, Order, Process, RefusalCode, Report, SetupStep, StopCause, Stream,
+};
 use crate::spawn::{self, Progress, SetupFailure};
 use crate::tree::{self, MAX_LISTED, Stat};
 
@@ -91,7 +94,9 @@ impl Keeper {
                     // which the sweep of the next start removes.
                     let _empty = leaf.remove();
                 }
+                limits::without_leaf(&mut agent.limits);
             }
+            Progress::LimitRefused(kind, errno) => agent.limit_refused(kind, errno),
             Progress::Died => {
                 self.agent_not_started(SetupFailure { step: SetupStep::Exec, errno: Errno::EINTR });
             }
@@ -99,7 +104,8 @@ impl Keeper {
                 agent.progress = None;
                 agent.leader = Leader::Running;
                 let (pid, start, containment) = (agent.pid, agent.start, agent.containment());
-                self.report(&Report::Opened { pid, start, containment });
+                let limits = agent.limits.clone();
+                self.report(&Report::Opened { pid, start, containment, limits });
                 self.reap();
             }
             Progress::Failed(failure) => self.agent_not_started(failure),
@@ -169,6 +175,12 @@ impl Keeper {
 }
 
 impl Agent {
+    fn limit_refused(&mut self, kind: LimitKind, errno: Errno) {
+        for limit in self.limits.iter_mut().filter(|limit| limit.kind == kind) {
+            (limit.standing, limit.errno) = (LimitStanding::Refused, errno as i32);
+        }
+    }
+
     fn output(&mut self, stream: Stream) -> &mut super::agent::Output {
         match stream {
             Stream::Stdout => &mut self.stdout,

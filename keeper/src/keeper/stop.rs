@@ -10,6 +10,7 @@ use super::agent::{Agent, DRAIN, KILL_PASS, Leader, SLOW_PASS};
 use crate::clock;
 use crate::folder;
 use crate::ladder::{Climb, ClimbAction, Ladder, Rung};
+use crate::leaf::Leaf;
 use crate::message::{Emptiness, Exit, Report, StopCause};
 use crate::tree;
 use crate::wait::{self, Waited};
@@ -58,7 +59,9 @@ impl Keeper {
         }
         self.tell_exit();
         let Some(agent) = &mut self.agent else { return };
-        let emptiness = Emptiness { containment: agent.containment(), at_ms: Self::now_ms() };
+        // Asked before the leaf goes, and after everybody in it has gone.
+        let oom_kills = agent.leaf.as_ref().and_then(Leaf::oom_kills);
+        let emptiness = Emptiness { containment: agent.containment(), at_ms: Self::now_ms(), oom_kills };
         agent.emptiness = Some(emptiness);
         agent.leaked.clear();
         agent.stdin = None;

@@ -1,11 +1,13 @@
 //! Orders, reports and the records in them.
 
+mod limit;
 mod open;
 mod order;
 mod record;
 mod report;
 mod window;
 
+pub use limit::{Limit, LimitKind, LimitStanding, LimitState};
 pub use open::{Open, OrphanPolicy};
 pub use order::{Auth, Order};
 pub use record::{

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use super::WindowSize;
+use super::{Limit, WindowSize};
 use crate::ladder::Ladder;
 use crate::wire::{Fields, WireError, Writer};
 
@@ -53,6 +53,8 @@ pub struct Open {
     /// The size of the terminal that the agent gets as its standard streams; `None` gives it pipes. With one, the order
     /// is of another kind, so that a keeper which knows none refuses it and starts nothing.
     pub terminal: Option<WindowSize>,
+    /// Limits; the agent starts whether they can be put in force or not, and each is told.
+    pub limits: Vec<Limit>,
 }
 
 impl Open {
@@ -75,6 +77,8 @@ impl Open {
         if let Some(leaf) = &self.leaf_parent {
             writer = writer.bytes(8, leaf.as_os_str().as_bytes());
         }
+        let limits: Vec<_> = self.limits.iter().map(|limit| limit.record()).collect();
+        writer = writer.list(18, limits.iter().map(Vec::as_slice));
         if let Some(size) = self.terminal {
             writer = writer.bytes(17, &size.record());
         }
@@ -103,6 +107,7 @@ impl Open {
             orphan: OrphanPolicy { grace_ms: fields.number(14)?, ladder: Ladder::from_record(fields.bytes(15)?)? },
             on_leader_exit: fields.get(16).map(Ladder::from_record).transpose()?,
             terminal: None,
+            limits: fields.all(18).filter_map(|l| Limit::from_record(l).transpose()).collect::<Result<_, _>>()?,
         })
     }
 

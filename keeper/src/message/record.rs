@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::WindowSize;
+use super::{LimitState, WindowSize};
 use crate::wire::{Fields, WireError, Writer};
 
 /// A fieldless enum with a number on the wire and a word for people.
@@ -40,6 +40,8 @@ macro_rules! wire_enum {
         }
     };
 }
+
+pub(super) use wire_enum;
 
 wire_enum! {
     /// An output stream of the agent.
@@ -109,6 +111,8 @@ wire_enum! {
         Exec = 13, "exec";
         /// The pseudo-terminal.
         Terminal = 14, "terminal";
+        /// Limits; a start never fails for one.
+        Limits = 15, "limits";
     }
 }
 
@@ -210,17 +214,24 @@ pub struct Emptiness {
     pub containment: Containment,
     /// When, in [`crate::clock::now`] milliseconds.
     pub at_ms: u64,
+    /// How many processes of the tree the kernel killed for lack of memory; `None` where it does not count them (without a
+    /// leaf that has a memory controller).
+    pub oom_kills: Option<u64>,
 }
 
 impl Emptiness {
     pub(crate) fn record(self) -> Vec<u8> {
-        Writer::record().number(1, self.containment.number()).number(2, self.at_ms).into_record()
+        Writer::record()
+            .number(1, self.containment.number())
+            .number(2, self.at_ms)
+            .optional(3, self.oom_kills)
+            .into_record()
     }
 
     pub(crate) fn from_record(bytes: &[u8]) -> Result<Self, WireError> {
         let fields = Fields::parse(bytes)?;
         let containment = Containment::from_number(fields.number(1)?).ok_or(WireError::Value(1))?;
-        Ok(Self { containment, at_ms: fields.number(2)? })
+        Ok(Self { containment, at_ms: fields.number(2)?, oom_kills: fields.optional(3)? })
     }
 }
 
@@ -343,6 +354,8 @@ pub struct State {
     pub leaked: Vec<Process>,
     /// The size of the terminal, where there is one: as it is, whoever changed it; the last one once it is hung up.
     pub window: Option<WindowSize>,
+    /// What became of each limit of the order.
+    pub limits: Vec<LimitState>,
 }
 
 impl State {
@@ -366,6 +379,7 @@ impl State {
         if let Some(size) = self.window {
             writer = writer.bytes(12, &size.record());
         }
+        writer = LimitState::write_all(&self.limits, writer, 13);
         let leaked: Vec<_> = self.leaked.iter().map(Process::record).collect();
         writer.list(11, leaked.iter().map(Vec::as_slice))
     }
@@ -383,6 +397,7 @@ impl State {
             stderr: StreamState::from_record(fields.bytes(9)?)?,
             input: InputState::from_record(fields.bytes(10)?)?,
             leaked: fields.all(11).map(Process::from_record).collect::<Result<_, _>>()?,
+            limits: LimitState::read_all(fields, 13)?,
             window: fields.get(12).map(WindowSize::from_record).transpose()?,
         })
     }

@@ -1,6 +1,8 @@
 //! Reports: keeper to owner.
 
-use super::{Containment, Emptiness, EndResult, Exit, InputState, Process, RefusalCode, SetupStep, State, Stream};
+use super::{
+    Containment, Emptiness, EndResult, Exit, InputState, LimitState, Process, RefusalCode, SetupStep, State, Stream,
+};
 use crate::ladder::Rung;
 use crate::wire::{Fields, RawFrame, WireError, Writer};
 
@@ -32,6 +34,8 @@ pub enum Report {
         start: u64,
         /// What holds the tree.
         containment: Containment,
+        /// What became of each limit of the order.
+        limits: Vec<LimitState>,
     },
     /// The agent could not be started; nothing of it is left and the keeper exits.
     OpenFailed {
@@ -120,8 +124,9 @@ impl Report {
             Self::Refused { kind, code, text } => {
                 writer.number(1, (*kind).into()).number(2, code.number()).text(3, text)
             }
-            Self::Opened { pid, start, containment } => {
-                writer.number(1, *pid as u64).number(2, *start).number(3, containment.number())
+            Self::Opened { pid, start, containment, limits } => {
+                let writer = writer.number(1, *pid as u64).number(2, *start).number(3, containment.number());
+                LimitState::write_all(limits, writer, 4)
             }
             Self::OpenFailed { step, errno, text } => {
                 writer.number(1, step.number()).number(2, *errno as u64).text(3, text)
@@ -166,6 +171,7 @@ impl Report {
                 pid: fields.number(1)? as i32,
                 start: fields.number(2)?,
                 containment: Containment::from_number(fields.number(3)?).ok_or(WireError::Value(3))?,
+                limits: LimitState::read_all(&fields, 4)?,
             },
             4 => Self::OpenFailed {
                 step: SetupStep::from_number(fields.number(1)?).ok_or(WireError::Value(1))?,

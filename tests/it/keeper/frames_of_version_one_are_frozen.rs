@@ -26,6 +26,7 @@ fn orders() -> Vec<Order> {
         orphan: OrphanPolicy { grace_ms: 120_000, ladder: ladder.clone() },
         on_leader_exit: Some(ladder.clone()),
         terminal: None,
+        limits: Vec::new(),
     };
     vec![
         Order::Hello(Auth { oldest: 1, newest: 1 }),
@@ -45,7 +46,7 @@ fn orders() -> Vec<Order> {
 
 fn reports() -> Vec<Report> {
     let process = Process { pid: 5, start: 6, sid: 7, ppid: 8, command: "sh -c x".into() };
-    let emptiness = Emptiness { containment: Containment::DescentAndLeaf, at_ms: 99 };
+    let emptiness = Emptiness { containment: Containment::DescentAndLeaf, at_ms: 99, oom_kills: None };
     let state = State {
         phase: Phase::LeaderGone,
         leader: Some((10, 11)),
@@ -58,11 +59,12 @@ fn reports() -> Vec<Report> {
         input: InputState { accepted: 1, written: 2, pending: 3, closed: true },
         leaked: vec![process.clone()],
         window: None,
+        limits: vec![],
     };
     vec![
         Report::Welcome { version: 1, pid: 4 },
         Report::Refused { kind: 6, code: RefusalCode::Gap, text: "message 3".into() },
-        Report::Opened { pid: 10, start: 11, containment: Containment::Descent },
+        Report::Opened { pid: 10, start: 11, containment: Containment::Descent, limits: vec![] },
         Report::OpenFailed { step: SetupStep::Exec, errno: 2, text: "agent".into() },
         Report::Output { stream: Stream::Stdout, offset: 5, bytes: vec![0, 10, 255] },
         Report::OutputEnd { stream: Stream::Stderr, offset: 6 },
@@ -91,18 +93,27 @@ fn state(reports: Vec<Report>) -> State {
 /// What was added to version 1 after it was frozen: kinds, values and fields that an older side refuses or skips.
 fn added_orders() -> Vec<Order> {
     let size = WindowSize { rows: 24, columns: 80 };
+    let limits = LimitKind::ALL.iter().zip(1..).map(|(&kind, value)| Limit { kind, value }).collect();
     vec![
         Order::Open(Box::new(Open { terminal: Some(size), ..open(orders()) })),
         Order::Resize(WindowSize { rows: 65535, columns: 0 }),
         Order::HangUp,
+        Order::Open(Box::new(Open { limits, ..open(orders()) })),
         Order::Stop(Ladder::new([(Rung::HangUp, Duration::from_millis(7))])),
     ]
 }
 
 fn added_reports() -> Vec<Report> {
+    let kinds = LimitKind::ALL.iter().zip(LimitStanding::ALL.iter().cycle()).zip(1..);
+    let limits: Vec<_> =
+        kinds.map(|((&kind, &standing), errno)| LimitState { kind, value: 1 << 33, standing, errno }).collect();
+    let killed = Emptiness { containment: Containment::DescentAndLeaf, at_ms: 99, oom_kills: Some(2) };
     vec![
         Report::OpenFailed { step: SetupStep::Terminal, errno: 28, text: String::new() },
         Report::Rung(Rung::HangUp),
+        Report::Opened { pid: 10, start: 11, containment: Containment::DescentAndLeaf, limits: limits.clone() },
+        Report::Emptied(killed),
+        Report::State(Box::new(State { limits, emptiness: Some(killed), ..state(reports()) })),
         Report::State(Box::new(State { window: Some(WindowSize { rows: 50, columns: 132 }), ..state(reports()) })),
     ]
 }
@@ -164,6 +175,6 @@ fn every_frame_of_the_fixture_is_read_back() {
 #[test]
 fn an_open_with_a_terminal_is_of_a_kind_that_was_reserved() {
     let kinds: Vec<u16> = added_orders().iter().map(Order::kind).collect();
-    assert_eq!(kinds, [32, 33, 36, 8]);
+    assert_eq!(kinds, [32, 33, 36, 3, 8]);
     assert!(kinds[..3].iter().all(|kind| RESERVED_KINDS.contains(kind)));
 }

@@ -55,6 +55,7 @@ impl Recipe {
             orphan: OrphanPolicy { grace_ms: 60_000, ladder: quick() },
             on_leader_exit: Some(quick()),
             terminal: None,
+            limits: Vec::new(),
         };
         Self { open, marker, root }
     }

@@ -115,6 +115,7 @@ impl Runtime {
             },
             on_leader_exit: Some(self.harness.deadlines.leftovers()),
             terminal: None,
+            limits: Vec::new(),
         };
         self.keeper_order(KeeperOrder::Open(Box::new(open)));
         self.read_from(0);
