@@ -1,10 +1,11 @@
 //! `ostler doctor`: what of the promises this machine can keep, and why not the rest.
 
 use clap::Args;
+use ostler_keeper::{LimitKind, LimitState};
 use serde::Serialize;
 
 use super::{harness, print_json, print_line, route};
-use crate::config::Settings;
+use crate::config::{ControlGroups, Settings};
 use crate::error::Failure;
 
 #[derive(Debug, Args)]
@@ -22,7 +23,7 @@ struct Check {
 }
 
 pub(super) async fn doctor(doctor: Doctor, settings: &Settings) -> Result<u8, Failure> {
-    let mut checks = vec![containment(), state(settings), ledger(settings).await];
+    let mut checks = vec![containment(), limits(settings), state(settings), ledger(settings).await];
     for (id, harness) in &settings.harnesses {
         let found = match harness::program(harness) {
             Some(path) => {
@@ -52,6 +53,23 @@ fn containment() -> Check {
             .to_owned(),
     };
     Check { name: "containment", ok: leaf.is_some(), found }
+}
+
+/// Whether the tree of every agent can be held to its limits; those of single processes always can.
+fn limits(settings: &Settings) -> Check {
+    let parent = match settings.control_groups {
+        ControlGroups::Try => ostler_keeper::usable_leaf_parent(),
+        ControlGroups::Never => None,
+    };
+    let offered = ostler_keeper::offered_limits(parent.as_deref());
+    let (held, not): (Vec<&LimitState>, Vec<_>) = offered.iter().partition(|limit| limit.reason().is_none());
+    let list = |limits: &[&LimitState]| limits.iter().map(|limit| limit.to_string()).collect::<Vec<_>>().join(", ");
+    let found = match not.is_empty() {
+        true => format!("can be in force: {}", list(&held)),
+        false => format!("can be in force: {}; not: {}", list(&held), list(&not)),
+    };
+    let of_trees = [LimitKind::Memory, LimitKind::Swap, LimitKind::Processes];
+    Check { name: "limits", ok: !not.iter().any(|limit| of_trees.contains(&limit.kind)), found }
 }
 
 fn state(settings: &Settings) -> Check {

@@ -7,7 +7,7 @@ use ostler_supervisors::contract::HarnessId;
 use ostler_supervisors::harness::OnLostSession;
 use serde::{Deserialize, Serialize};
 
-use super::Span;
+use super::{HarnessLimitsFile, Span};
 use crate::adapters::{OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
 
@@ -148,6 +148,9 @@ pub struct HarnessFile {
     /// How long a runtime of it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Span>,
+    /// What its processes and its tree may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<HarnessLimitsFile>,
     /// Deadlines of its stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadlines: Option<DeadlinesFile>,
@@ -217,6 +220,9 @@ impl HarnessFile {
         set(&mut self.on_lost_session, over.on_lost_session);
         set(&mut self.idle_timeout, over.idle_timeout);
         self.environment.get_or_insert_default().extend(over.environment.unwrap_or_default());
+        if let Some(limits) = over.limits {
+            self.limits.get_or_insert_default().overlay(limits);
+        }
         let (mine, over) = (self.deadlines.get_or_insert_default(), over.deadlines.unwrap_or_default());
         set(&mut mine.interrupt, over.interrupt);
         set(&mut mine.end_of_input, over.end_of_input);

@@ -2,6 +2,7 @@
 
 mod builtin;
 mod file;
+mod limits;
 mod span;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, Out
 use crate::error::{Failure, Kind};
 
 pub use file::{AdapterName, ControlGroups, DeadlinesFile, File, HarnessFile, ReportName};
+pub use limits::HarnessLimitsFile;
 pub use span::Span;
 
 /// Where a value comes from.
@@ -230,6 +232,7 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
         frame_cap: (file.frame_cap_mib.unwrap_or(64) as usize) << 20,
         on_lost_session: file.on_lost_session.unwrap_or_default(),
         idle_timeout: file.idle_timeout.map_or(IDLE_TIMEOUT, |span| span.0),
+        limits: file.limits.as_ref().map(HarnessLimitsFile::limits).unwrap_or_default(),
     })
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_keeper::Limit;
 use ostler_keeper::ladder::{Ladder, Rung};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -106,6 +107,8 @@ pub struct Harness {
     pub on_lost_session: OnLostSession,
     /// A runtime without work is closed after this, if the harness can go on from its own store.
     pub idle_timeout: Duration,
+    /// What each of its processes, and its whole tree, may use.
+    pub limits: Vec<Limit>,
 }
 
 /// Why a harness cannot be started.

@@ -36,6 +36,7 @@ pub(crate) fn harness(id: HarnessId) -> Harness {
         frame_cap: FRAME_CAP,
         on_lost_session: OnLostSession::Fail,
         idle_timeout: Duration::ZERO,
+        limits: Vec::new(),
     }
 }
 

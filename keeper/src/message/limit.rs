@@ -109,12 +109,29 @@ impl LimitState {
     }
 }
 
+impl LimitState {
+    /// Why it does not hold, for a person; `None` for one that does.
+    pub fn reason(&self) -> Option<String> {
+        let refused = || nix::errno::Errno::from_raw(self.errno).desc().to_lowercase();
+        match self.standing {
+            LimitStanding::InForce => None,
+            LimitStanding::NoLeaf => Some("no control group leaf".to_owned()),
+            LimitStanding::NotDelegated => Some("its controller is not given to the group of the leaves".to_owned()),
+            // A group with processes of its own hands no such controller on.
+            LimitStanding::Refused if self.errno == nix::errno::Errno::EBUSY as i32 => {
+                Some(format!("{}: the group of the leaves has processes of its own", refused()))
+            }
+            LimitStanding::Refused => Some(refused()),
+            LimitStanding::Exempt => Some("the kernel holds root to none".to_owned()),
+        }
+    }
+}
+
 impl fmt::Display for LimitState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind, self.standing)?;
-        match self.standing {
-            LimitStanding::Refused => write!(f, " ({})", nix::errno::Errno::from_raw(self.errno).desc()),
-            _ => Ok(()),
+        match self.reason() {
+            None => write!(f, "{}", self.kind),
+            Some(reason) => write!(f, "{} ({reason})", self.kind),
         }
     }
 }

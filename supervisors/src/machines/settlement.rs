@@ -63,6 +63,9 @@ pub struct CancelFacts {
     pub expired: bool,
 }
 
+/// The word for an end that the kernel made for lack of memory.
+const OUT_OF_MEMORY: &str = "oom";
+
 /// Everything observed that bears on the verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -80,6 +83,8 @@ pub struct Facts {
     pub exit: Option<ExitFact>,
     /// The keeper ended the tree because nobody came back for it.
     pub orphaned: bool,
+    /// The kernel killed a process of the tree for lack of memory.
+    pub out_of_memory: bool,
     /// The kernel confirmed an empty tree.
     pub emptied: bool,
     /// The output was read to its end.
@@ -101,6 +106,7 @@ impl Facts {
             cancel: None,
             exit: None,
             orphaned: false,
+            out_of_memory: false,
             emptied: false,
             output_ended: false,
             any_output: false,
@@ -111,6 +117,16 @@ impl Facts {
     /// The leader is gone, nothing of the tree is left, and every byte was read: the keeper's order of an end.
     fn is_over(&self) -> bool {
         self.exit.is_some() && self.emptied && self.output_ended
+    }
+
+    /// The word for what made the end come unasked, where it is known.
+    pub fn cause(&self) -> Option<&'static str> {
+        let failed = self.exit.is_some_and(|exit| !exit.is_success());
+        match (self.orphaned, self.out_of_memory && failed && !self.was_stopped_by_us()) {
+            (true, _) => Some("orphaned"),
+            (false, true) => Some(OUT_OF_MEMORY),
+            (false, false) => None,
+        }
     }
 
     fn is_expired(&self) -> bool {
@@ -192,8 +208,8 @@ fn by_end(facts: &Facts) -> Option<Judgement> {
             let known = "the agent exited with code 0 and without a report of the task's end".to_owned();
             unresolved(UnresolvedReason::PartialEvidence, known, Proof::Partial)
         }
-        ReportMode::ExitStatus(_) if matches!(exit, ExitFact::Code { .. }) => failed(exit, Proof::ExitReport),
-        _ => failed(exit, Proof::TreeEmpty),
+        ReportMode::ExitStatus(_) if matches!(exit, ExitFact::Code { .. }) => failed(facts, exit, Proof::ExitReport),
+        _ => failed(facts, exit, Proof::TreeEmpty),
     })
 }
 
@@ -227,8 +243,12 @@ fn cancelled(facts: &Facts, proof: Proof) -> Judgement {
     Judgement::Settle(Verdict::Cancelled { cause }, proof)
 }
 
-fn failed(exit: ExitFact, proof: Proof) -> Judgement {
-    let message = format!("the agent ended without a result: {exit}");
+fn failed(facts: &Facts, exit: ExitFact, proof: Proof) -> Judgement {
+    let killed = match facts.cause() {
+        Some(OUT_OF_MEMORY) => "; the kernel killed processes of it for lack of memory",
+        _ => "",
+    };
+    let message = format!("the agent ended without a result: {exit}{killed}");
     Judgement::Settle(Verdict::Failed { kind: FailureKind::Unknown, message }, proof)
 }
 

@@ -102,7 +102,10 @@ impl Runtime {
         (self.sent_messages, self.confirmed_messages) = (accepted, accepted);
         self.outbox.retain(|item| item.number > accepted);
         let data = json!({ "runtime_id": self.row.id });
-        let draft = Draft { events: vec![render::outside(kinds::RUNTIME_ADOPTED, data)], ..Draft::default() };
+        let mut draft = Draft { events: vec![render::outside(kinds::RUNTIME_ADOPTED, data)], ..Draft::default() };
+        if untold && state.leader.is_some() {
+            draft.events.extend(self.limits_told(&state.limits).events);
+        }
         if untold && state.leader.is_some() {
             self.tell(Told::Started, draft);
         } else {
@@ -113,8 +116,8 @@ impl Runtime {
         if let Some(exit) = state.exit {
             self.exited(exit);
         }
-        if state.emptiness.is_some() {
-            self.tree_emptied();
+        if let Some(emptiness) = state.emptiness {
+            self.tree_emptied(emptiness);
         }
         if let Some(mode) = self.stop {
             self.order_stop(mode);
@@ -150,8 +153,8 @@ impl Runtime {
             self.exit = Some(exit_fact(exit));
             self.to_task(Input::Exited(exit_fact(exit)));
         }
-        if word.state.emptiness.is_some() {
-            self.tree_emptied();
+        if let Some(emptiness) = word.state.emptiness {
+            self.tree_emptied(emptiness);
         }
         self.output_end();
         self.news(RuntimeNews::Exited);

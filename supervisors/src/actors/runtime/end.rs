@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use actix::prelude::*;
-use ostler_keeper::{Exit, Order as KeeperOrder, Process, folder, remove_leaf};
+use ostler_keeper::{Emptiness, Exit, Order as KeeperOrder, Process, folder, remove_leaf};
 use serde_json::json;
 
 use super::super::journal::Draft;
@@ -28,9 +28,13 @@ impl Runtime {
         self.news(RuntimeNews::Exited);
     }
 
-    pub(super) fn tree_emptied(&mut self) {
+    pub(super) fn tree_emptied(&mut self, emptiness: Emptiness) {
         self.tree = TreeEnd::Proven;
         self.live = None;
+        self.oom_kills = emptiness.oom_kills;
+        if emptiness.oom_kills.is_some_and(|count| count > 0) {
+            self.to_task(Input::OutOfMemory);
+        }
         self.to_task(Input::Emptied);
     }
 
@@ -56,7 +60,7 @@ impl Runtime {
         let counts = self.adapter.as_ref().map(|adapter| adapter.counts()).unwrap_or_default();
         let data = json!({
             "runtime_id": self.row.id, "exit": self.exit, "tree_empty": self.tree == TreeEnd::Proven, "stderr": stderr,
-            "frames": counts,
+            "oom_kills": self.oom_kills, "frames": counts,
         });
         let draft = Draft {
             events: vec![render::outside(kinds::RUNTIME_CLOSED, data)],

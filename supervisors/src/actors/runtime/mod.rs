@@ -5,6 +5,7 @@
 
 mod adopt;
 mod end;
+mod limits;
 mod open;
 mod orders;
 mod output;
@@ -199,6 +200,8 @@ pub(super) struct Runtime {
     attempts: u32,
     exit: Option<ExitFact>,
     tree: TreeEnd,
+    /// How many of its processes the kernel killed for lack of memory, where that is known.
+    oom_kills: Option<u64>,
     output_ended: bool,
     input: InputPipe,
     /// Its row is gone, or going.
@@ -259,6 +262,7 @@ impl Runtime {
             attempts: 0,
             exit: None,
             tree: TreeEnd::Open,
+            oom_kills: None,
             output_ended: false,
             input: InputPipe::Open,
             gone: false,
@@ -448,11 +452,11 @@ impl StreamHandler<Report> for Runtime {
             Report::Output { stream: Stream::Stderr, bytes, .. } => self.error_output(&bytes),
             Report::OutputEnd { stream: Stream::Stdout, .. } => self.output_end(),
             Report::OutputEnd { .. } => {}
-            Report::Opened { pid, start, .. } => self.opened(pid, start),
+            Report::Opened { pid, start, limits, .. } => self.opened(pid, start, &limits),
             Report::OpenFailed { step, errno, text } => self.open_failed(step, errno, &text, ctx),
             Report::InputState(state) => self.input_state(state),
             Report::Exited(exit) => self.exited(exit),
-            Report::Emptied(_) => self.tree_emptied(),
+            Report::Emptied(emptiness) => self.tree_emptied(emptiness),
             Report::Leaked(left) => self.leaked(&left),
             Report::Listing { processes, .. } => self.listed(processes),
             Report::Ended { number, result } => self.stray_ended(number, result),

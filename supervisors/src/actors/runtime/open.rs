@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use actix::prelude::*;
 use ostler_keeper::folder::MARKER;
 use ostler_keeper::ladder::Ladder;
-use ostler_keeper::{Open, Order as KeeperOrder, OrphanPolicy, SetupStep, Stream};
+use ostler_keeper::{LimitState, Open, Order as KeeperOrder, OrphanPolicy, SetupStep, Stream};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
@@ -115,7 +115,7 @@ impl Runtime {
             },
             on_leader_exit: Some(self.harness.deadlines.leftovers()),
             terminal: None,
-            limits: Vec::new(),
+            limits: self.harness.limits.clone(),
         };
         self.keeper_order(KeeperOrder::Open(Box::new(open)));
         self.read_from(0);
@@ -134,14 +134,14 @@ impl Runtime {
         }
     }
 
-    pub(super) fn opened(&mut self, pid: i32, start: u64) {
+    pub(super) fn opened(&mut self, pid: i32, start: u64, limits: &[LimitState]) {
         self.phase = Phase::Running;
         self.leader = Some((pid, start));
         self.env.harnesses.do_send(StartEnded { harness: self.row.harness.clone(), started: true });
         if self.harness.adapter.lifetime() == Lifetime::Task {
             self.start = None;
         }
-        self.tell(Told::Started, Draft::default());
+        self.tell(Told::Started, self.limits_told(limits));
         // Messages that were stored before the keeper was there.
         self.send_messages();
         if let Some(mode) = self.stop {

@@ -167,6 +167,16 @@ fn the_table_row_by_row() {
             Facts { orphaned: true, ..over(ReportMode::Protocol, CODE_0) },
             ("failed", None, Some(P::TreeEmpty)),
         ),
+        (
+            "killed for lack of memory",
+            Facts { out_of_memory: true, ..over(ReportMode::Protocol, KILLED) },
+            ("failed", None, Some(P::TreeEmpty)),
+        ),
+        (
+            "our signal, while memory was short",
+            Facts { out_of_memory: true, cancel: cancel(true, false), ..over(ReportMode::Protocol, KILLED) },
+            ("cancelled", None, Some(P::TreeEmpty)),
+        ),
         ("exit status 0", over(EXIT_STATUS, CODE_0), ("completed", None, Some(P::ExitReport))),
         (
             "exit status 0 without a byte",
@@ -266,6 +276,7 @@ fn no_combination_breaks_a_promise() {
                                     cancel,
                                     exit,
                                     orphaned: bits & 8 != 0,
+                                    out_of_memory: bits & 4 != 0,
                                     emptied: bits & 1 != 0,
                                     output_ended: bits & 2 != 0,
                                     any_output: bits & 4 != 0,
@@ -312,4 +323,24 @@ fn check(facts: &Facts) {
             ));
         }
     }
+}
+
+#[test]
+fn the_lack_of_memory_is_told_apart_from_another_kill() {
+    let killed = Facts { out_of_memory: true, ..over(ReportMode::Protocol, KILLED) };
+    let cases = [
+        (killed.clone(), Some("oom")),
+        (over(ReportMode::Protocol, KILLED), None),
+        (Facts { orphaned: true, ..killed.clone() }, Some("orphaned")),
+        (Facts { cancel: cancel(true, false), ..killed.clone() }, None),
+        (Facts { cancel: cancel(false, false), ..killed.clone() }, Some("oom")),
+        (Facts { exit: Some(CODE_3), ..killed.clone() }, Some("oom")),
+        (Facts { exit: Some(CODE_0), ..killed.clone() }, None),
+        (Facts { exit: None, ..killed.clone() }, None),
+    ];
+    for (facts, cause) in cases {
+        assert_eq!(facts.cause(), cause, "{facts:?}");
+    }
+    let Judgement::Settle(Verdict::Failed { message, .. }, _) = judge(&killed) else { panic!("{killed:?}") };
+    assert!(message.ends_with("SIGKILL; the kernel killed processes of it for lack of memory"), "{message}");
 }

@@ -85,6 +85,8 @@ pub enum Input {
     Exited(ExitFact),
     /// The keeper ended the tree because nobody came back for it.
     Orphaned,
+    /// The kernel killed a process of the tree for lack of memory.
+    OutOfMemory,
     /// The kernel confirmed an empty tree.
     Emptied,
     /// Nothing more can be observed.
@@ -312,6 +314,7 @@ impl Task {
             Input::Respond(id, response) => self.respond(&id, response, now, effects),
             Input::Exited(exit) => self.facts.exit = Some(exit),
             Input::Orphaned => self.facts.orphaned = true,
+            Input::OutOfMemory => self.facts.out_of_memory = true,
             Input::Emptied => self.facts.emptied = true,
             Input::Lost(loss) => self.facts.lost = Some(loss),
             Input::Resumed => self.resumed(now, effects),
@@ -450,7 +453,7 @@ impl Task {
             exit: self.facts.exit,
             tree_empty: self.facts.emptied,
             cancel_requested: self.facts.cancel.is_some(),
-            note: self.facts.orphaned.then(|| "orphaned".to_owned()),
+            note: self.facts.cause().map(str::to_owned),
             left_running: if self.facts.emptied { Vec::new() } else { left_running },
             ..Evidence::of(proof)
         };

@@ -227,6 +227,15 @@ fn the_evidence_names_everything_that_was_observed() {
 }
 
 #[test]
+fn the_evidence_of_a_kill_for_lack_of_memory_says_so() {
+    for policy in POLICIES {
+        let end = [Input::Exited(KILLED), Input::OutOfMemory, Input::Emptied, Input::OutputEnded];
+        let evidence = verdict(&told(&mut submitted(policy), end)).evidence;
+        assert_eq!((evidence.proof, evidence.note.as_deref()), (Proof::TreeEmpty, Some("oom")), "{policy:?}");
+    }
+}
+
+#[test]
 fn one_byte_of_output_tells_a_success_from_a_silent_exit_also_after_a_restart() {
     let end = || [Input::Exited(ExitFact::Code { code: 0 }), Input::Emptied, Input::OutputEnded];
     let silent = verdict(&told(&mut submitted(BY_EXIT), end()));
