@@ -1,7 +1,9 @@
 //! Control group leaves (cgroup v2): tried, never asked for.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -146,11 +148,29 @@ pub fn remove_leaf(directory: &Path) -> Result<(), LeafError> {
 }
 
 /// The directory below which leaves can really be made, found by making and removing one.
+///
+/// It is this process's own group, or the one above where that was delegated and has given its processes this group to
+/// be in: only a group without processes of its own can hand the memory controller on.
 pub fn usable_leaf_parent() -> Option<PathBuf> {
-    let parent = own_group()?;
-    let probe = Leaf::make(&parent, &format!("ostler-probe-{}", std::process::id()))?;
-    probe.remove().ok()?;
-    Some(parent)
+    let own = own_group()?;
+    let above = own.parent().filter(|above| is_delegated(above)).map(Path::to_owned);
+    above.into_iter().chain([own]).find(|parent| can_have_leaves(parent))
+}
+
+fn can_have_leaves(parent: &Path) -> bool {
+    let probe = Leaf::make(parent, &format!("ostler-probe-{}", std::process::id()));
+    probe.is_some_and(|probe| probe.remove().is_ok())
+}
+
+/// Whether the manager of the groups has given this one away, by the mark it puts on such.
+fn is_delegated(group: &Path) -> bool {
+    let Ok(path) = CString::new(group.as_os_str().as_bytes()) else { return false };
+    [c"user.delegate", c"trusted.delegate"].iter().any(|name| {
+        let mut value = [0_u8; 1];
+        // SAFETY: both names end in a zero byte, and the kernel writes at most as many bytes as the buffer has.
+        let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+        length == 1 && value == *b"1"
+    })
 }
 
 /// This process's own group in the cgroup v2 hierarchy, wherever that is mounted.

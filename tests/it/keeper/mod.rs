@@ -11,6 +11,7 @@ mod every_kind_of_child_is_ended;
 mod extremes_are_survived;
 mod frames_of_version_one_are_frozen;
 mod input_is_taken_whole_and_once;
+mod leaves_are_made_in_a_group_that_was_given_away;
 mod limits_are_in_force_or_said_not_to_be;
 mod many_processes_are_ended_alone;
 mod one_process_is_ended_alone;
