@@ -127,7 +127,8 @@ impl Agent {
             }
         };
         add(Watch::Progress, &self.progress, PollFlags::POLLIN);
-        match (&self.terminal, self.inbox.front().is_empty()) {
+        let quiet = self.inbox.front().is_empty() && !self.inbox.is_finished();
+        match (&self.terminal, quiet) {
             // Watched for nothing, a pipe still tells when its reader is gone; a terminal's may come back.
             (None, true) => add(Watch::Stdin, &self.stdin, PollFlags::empty()),
             (Some(_), false) if self.stdout.idle_until.is_some() => {}

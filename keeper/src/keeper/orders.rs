@@ -226,7 +226,7 @@ impl Keeper {
     pub(super) fn input_changed(&mut self) {
         let Some(agent) = &mut self.agent else { return };
         if agent.inbox.is_finished() {
-            agent.end_input();
+            agent.finish_input();
         }
         let state = agent.inbox.state();
         self.report(&Report::InputState(state));

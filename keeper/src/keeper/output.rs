@@ -137,10 +137,10 @@ impl Agent {
         }
     }
 
-    fn not_written(&mut self, error: &std::io::Error) {
+    pub(super) fn not_written(&mut self, error: &std::io::Error) {
         if self.terminal.is_some() && is_unheld(error) {
             self.stdout.idle_until = Some(clock::now() + SLOW_PASS);
-        } else if error.kind() != ErrorKind::WouldBlock {
+        } else if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
             self.stdin = None;
             self.inbox.close();
         }

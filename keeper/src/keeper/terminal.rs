@@ -48,7 +48,22 @@ impl Agent {
         Ok(())
     }
 
-    /// The end of the agent's input, once. `true` if the agent is told by it.
+    /// The end of the agent's input after everything that was accepted. It takes room in a terminal to be typed; until there
+    /// is, it is tried again.
+    pub(super) fn finish_input(&mut self) {
+        if let (Some(stdin), Some(terminal)) = (&mut self.stdin, &mut self.terminal) {
+            let end = terminal.typed.end_of_input(stdin.as_fd());
+            match stdin.write(&end) {
+                Ok(count) if count < end.len() => return terminal.typed.add(&end[..count]),
+                Ok(_) => {}
+                Err(error) => return self.not_written(&error),
+            }
+        }
+        self.stdin = None;
+        self.inbox.close();
+    }
+
+    /// The end of the agent's input at once, as the ladder wants it. `true` if the agent is told by it.
     pub(super) fn end_input(&mut self) -> bool {
         self.inbox.close();
         let Some(mut stdin) = self.stdin.take() else { return false };

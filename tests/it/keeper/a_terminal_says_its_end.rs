@@ -59,6 +59,21 @@ fn input_ends_in_the_middle_of_a_line() {
 }
 
 #[test]
+fn input_that_the_terminal_cannot_hold_at_once_arrives_whole_and_then_ends() {
+    let recipe = shell("stty -echo; echo up; sleep 0.5; cat > got; echo ended; exec sleep 1000");
+    let mut client = recipe.open();
+    let _sweep = sweep(&client, &recipe);
+    client.heard("up");
+    let input: Vec<u8> = (0..40_000).flat_map(|number| format!("{number}\n").into_bytes()).collect();
+    client.input(1, &input);
+    client.send(&Order::CloseInput);
+    client.heard("ended");
+    closed(&mut client);
+    assert!(std::fs::read(recipe.root().join("got")).expect("written") == input, "something was lost");
+    client.close(quick());
+}
+
+#[test]
 fn where_no_character_means_the_end_none_is_typed() {
     let recipe = shell("stty raw -echo; echo up; timeout 0.5 od -An -c -N1; echo over; exec sleep 1000");
     let mut client = recipe.open();
