@@ -71,6 +71,23 @@ fn its_name_is_free_again_after_the_end() {
     client.release();
 }
 
+/// Other scenarios have a few of their own meanwhile; two hundred would be seen.
+#[test]
+fn two_hundred_terminals_are_given_back() {
+    let in_use = || -> u64 {
+        let count = std::fs::read_to_string("/proc/sys/kernel/pty/nr").expect("a number");
+        count.trim().parse().expect("a number")
+    };
+    let before = in_use();
+    for _ in 0..200 {
+        let recipe = shell("(setsid sleep 1000 &); echo up; exit 3");
+        let mut client = recipe.open();
+        client.emptied();
+        client.release();
+    }
+    assert!(in_use() < before + 100, "{before} before, {} after", in_use());
+}
+
 #[test]
 fn input_is_typed_once_and_output_is_what_the_terminal_makes_of_it() {
     let recipe = Recipe::command(vec!["cat".into()]).on_terminal();
