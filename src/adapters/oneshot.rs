@@ -6,11 +6,12 @@ use ostler_supervisors::adapter::{
 };
 use ostler_supervisors::contract::{EventKind, MessageId, MessageRole};
 use ostler_supervisors::ledger::OutboxThen;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// How a command gets its prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptBy {
     /// As its last argument; its standard input is at its end.
@@ -20,7 +21,7 @@ pub enum PromptBy {
 }
 
 /// How a command's output is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputFormat {
     /// Every line is part of the answer.

@@ -22,16 +22,21 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
-use crate::config::Settings;
+use crate::config::{FileState, Settings, Surroundings};
 use crate::error::{Failure, Kind};
 
 /// Starts agents, speaks to them, watches them, stops them, and tells the truth about how each piece of work ended.
 #[derive(Debug, Parser)]
 #[command(name = "ostler", version, about, propagate_version = true, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Arguments {
-    /// The configuration file; else $OSTLER_CONFIG, else ostler/ostler.toml in the user's configuration folder
+    /// The one configuration file to read, else $OSTLER_CONFIG; without either, the system's, the user's and the
+    /// project's are read
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Sets a key of the configuration, such as limits.start_concurrency=8
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    set: Vec<String>,
 
     /// What is logged to standard error: error, warn, info, debug, or a filter of tracing
     #[arg(long, global = true, env = "OSTLER_LOG", default_value = "error", value_name = "LEVEL")]
@@ -92,14 +97,17 @@ pub fn main() -> ExitCode {
 }
 
 async fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
-    let file = arguments.config.as_deref();
+    let around = Surroundings::of_process(arguments.config, arguments.set);
     if let Verb::Config(verb) = &arguments.verb {
-        return config::config(verb, file);
+        return config::config(verb, &around);
     }
-    let settings = Settings::load(file)?;
+    let settings = Settings::load(&around)?;
+    for file in settings.files.iter().filter(|file| file.state == FileState::Foreign) {
+        eprintln!("ostler: {} is not read: it belongs to another user", table::plain(&file.path.display().to_string()));
+    }
     match arguments.verb {
         Verb::Run(run) => run::run(run, &settings).await,
-        Verb::Serve(serve) => serve::serve(serve, &settings, file).await,
+        Verb::Serve(serve) => serve::serve(serve, &settings, &around).await,
         Verb::Tree(tree) => tree::tree(tree, &settings).await,
         Verb::Task(verb) => task::task(verb, &settings).await,
         Verb::Session(verb) => session::session(verb, &settings).await,

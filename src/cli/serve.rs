@@ -9,7 +9,7 @@ use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::contract::CancelCause;
 
 use super::signals::{Signal, signals};
-use crate::config::Settings;
+use crate::config::{Settings, Surroundings};
 use crate::door::{self, Embedded, EmbeddedOptions};
 use crate::error::{Failure, Kind};
 use crate::operations;
@@ -21,7 +21,7 @@ pub(super) struct Serve {
     operations: Option<String>,
 }
 
-pub(super) async fn serve(serve: Serve, settings: &Settings, file: Option<&Path>) -> Result<u8, Failure> {
+pub(super) async fn serve(serve: Serve, settings: &Settings, around: &Surroundings) -> Result<u8, Failure> {
     let mut signals = signals()?;
     settings.make_state()?;
     let _exclusive = lock(&settings.state.join("serve.lock"))?;
@@ -43,7 +43,7 @@ pub(super) async fn serve(serve: Serve, settings: &Settings, file: Option<&Path>
     }
     loop {
         match signals.recv().await {
-            Some(Signal::HangUp) => eprintln!("ostler: {}", read_again(&embedded, file)),
+            Some(Signal::HangUp) => eprintln!("ostler: {}", read_again(&embedded, around)),
             Some(Signal::Leave) => {
                 embedded.system.flush().await?;
                 eprintln!("ostler: leaving; the agents go on for {} s", settings.orphan_grace.as_secs());
@@ -60,8 +60,9 @@ pub(super) async fn serve(serve: Serve, settings: &Settings, file: Option<&Path>
 }
 
 /// As a service, HUP means a new configuration. A wrong one changes nothing.
-fn read_again(embedded: &Embedded, file: Option<&Path>) -> String {
-    let replaced = Settings::load(file)
+fn read_again(embedded: &Embedded, around: &Surroundings) -> String {
+    let replaced = Settings::load(around)
+        .map_err(Failure::from)
         .and_then(|settings| Ok(embedded.system.replace_harnesses(settings.build()?)?))
         .map(|()| "the configuration was read again; its harnesses are in force, everything else at the next start");
     match replaced {

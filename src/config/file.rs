@@ -1,41 +1,48 @@
-//! The file's shape. Every key is optional; an unknown one is an error that names its place.
+//! The file's shape. Every key is optional, since each layer sets some. The schema, and with it what is a key at all,
+//! comes from these types.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
 
 use ostler_supervisors::contract::HarnessId;
 use ostler_supervisors::harness::OnLostSession;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{HarnessLimitsFile, Span};
+use super::{HarnessLimitsFile, Loopback, Span};
 use crate::adapters::{OutputFormat, PromptBy};
-use crate::error::{Failure, Kind};
 
-/// The whole file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The configuration of Ostler.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+#[schemars(title = "ostler.toml")]
 pub struct File {
-    /// Where state is kept.
+    /// Where state is kept; an absolute path.
     pub state: Option<PathBuf>,
     /// The harness used where none is named.
+    #[schemars(with = "Option<String>")]
     pub default_harness: Option<HarnessId>,
     /// How long a daemon's keepers wait for the next daemon.
     pub orphan_grace: Option<Span>,
-    /// Where health and metrics are served.
-    pub operations: Option<String>,
+    /// Where health and metrics are served; loopback only.
+    pub operations: Option<Loopback>,
     /// Whether control group leaves are tried.
     pub control_groups: Option<ControlGroups>,
+    /// Folders whose project file may set everything; absolute paths. No project's file can set this.
+    pub trusted_projects: Option<Vec<PathBuf>>,
     /// Limits of starts.
     pub limits: Option<LimitsFile>,
     /// The ledger.
     pub ledger: Option<LedgerFile>,
     /// Harnesses by name.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, HarnessFile>")]
     pub harness: BTreeMap<HarnessId, HarnessFile>,
 }
 
 /// Whether a runtime gets a control group leaf beside the ownership by descent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlGroups {
     /// Where one can really be made.
@@ -45,32 +52,32 @@ pub enum ControlGroups {
     Never,
 }
 
-/// `[limits]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Limits of starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LimitsFile {
     /// Runtimes that start at once.
-    pub start_concurrency: Option<usize>,
+    pub start_concurrency: Option<NonZeroUsize>,
     /// Runtimes alive at once.
-    pub max_live_runtimes: Option<usize>,
+    pub max_live_runtimes: Option<NonZeroUsize>,
     /// Starts that may wait.
     pub start_queue: Option<usize>,
     /// Keepers that wait without a runtime.
     pub spare_keepers: Option<usize>,
 }
 
-/// `[ledger]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The ledger.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LedgerFile {
     /// How long another process may hold its lock.
     pub busy_timeout: Option<Span>,
-    /// Its largest size.
-    pub max_mib: Option<u64>,
+    /// Its largest size, in MiB.
+    pub max_mib: Option<NonZeroU32>,
 }
 
 /// Which adapter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdapterName {
     /// Any command that is one task.
@@ -84,7 +91,7 @@ pub enum AdapterName {
 }
 
 /// What counts as a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportName {
     /// A message of its protocol.
@@ -93,9 +100,9 @@ pub enum ReportName {
     ExitStatus,
 }
 
-/// `[harness.NAME]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// A harness.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct HarnessFile {
     /// Which adapter speaks to it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,11 +146,12 @@ pub struct HarnessFile {
     /// Programs that are its own helpers, never strays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helpers: Option<Vec<String>>,
-    /// The longest line of its output.
+    /// The longest line of its output, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub frame_cap_mib: Option<u64>,
+    pub frame_cap_mib: Option<NonZeroU32>,
     /// What becomes of a task whose session it no longer has.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("enum" = ["fail", "fresh"]))]
     pub on_lost_session: Option<OnLostSession>,
     /// How long a runtime of it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,9 +164,9 @@ pub struct HarnessFile {
     pub deadlines: Option<DeadlinesFile>,
 }
 
-/// `[harness.NAME.deadlines]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+/// Deadlines of a harness.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct DeadlinesFile {
     /// For a native interrupt.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,70 +186,4 @@ pub struct DeadlinesFile {
     /// Until the first task is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Span>,
-}
-
-impl File {
-    /// Reads a file's text.
-    ///
-    /// # Errors
-    ///
-    /// [`Kind::Configuration`], with the file, the line and what was expected there.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
-        toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
-            let place = line.map_or_else(|| path.display().to_string(), |line| format!("{}:{line}", path.display()));
-            Failure::new(Kind::Configuration, format!("{place}: {}", error.message()))
-        })
-    }
-}
-
-impl HarnessFile {
-    /// Every key that is set over there wins.
-    pub fn overlay(&mut self, over: Self) {
-        fn set<T>(mine: &mut Option<T>, over: Option<T>) {
-            if over.is_some() {
-                *mine = over;
-            }
-        }
-        set(&mut self.adapter, over.adapter);
-        set(&mut self.command, over.command);
-        set(&mut self.version, over.version);
-        set(&mut self.install, over.install);
-        set(&mut self.inherit, over.inherit);
-        set(&mut self.report, over.report);
-        set(&mut self.empty_ok, over.empty_ok);
-        set(&mut self.prompt, over.prompt);
-        set(&mut self.output, over.output);
-        set(&mut self.approval_policy, over.approval_policy);
-        set(&mut self.sandbox, over.sandbox);
-        set(&mut self.mode, over.mode);
-        set(&mut self.helpers, over.helpers);
-        set(&mut self.frame_cap_mib, over.frame_cap_mib);
-        set(&mut self.on_lost_session, over.on_lost_session);
-        set(&mut self.idle_timeout, over.idle_timeout);
-        self.environment.get_or_insert_default().extend(over.environment.unwrap_or_default());
-        if let Some(limits) = over.limits {
-            self.limits.get_or_insert_default().overlay(limits);
-        }
-        let (mine, over) = (self.deadlines.get_or_insert_default(), over.deadlines.unwrap_or_default());
-        set(&mut mine.interrupt, over.interrupt);
-        set(&mut mine.end_of_input, over.end_of_input);
-        set(&mut mine.terminate, over.terminate);
-        set(&mut mine.kill, over.kill);
-        set(&mut mine.stray, over.stray);
-        set(&mut mine.ready, over.ready);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unknown_key_names_file_line_and_what_was_expected() {
-        let error = File::parse(Path::new("o.toml"), "\n[limits]\nstart_concurency = 3\n").expect_err("unknown");
-        assert!(error.message.starts_with("o.toml:3: unknown field `start_concurency`, expected one of"), "{error}");
-        let error = File::parse(Path::new("o.toml"), "orphan_grace = \"5\"").expect_err("no span");
-        assert!(error.message.contains("o.toml:1:") && error.message.contains("500ms"), "{error}");
-    }
 }

@@ -3,11 +3,12 @@
 use std::num::NonZeroU64;
 
 use ostler_keeper::{Limit, LimitKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Limits of one harness. What is not set is not limited.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct HarnessLimitsFile {
     /// Memory of the whole tree.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,19 +40,6 @@ pub struct HarnessLimitsFile {
 }
 
 impl HarnessLimitsFile {
-    /// Every key that is set over there wins.
-    pub fn overlay(&mut self, over: Self) {
-        self.memory_mib = over.memory_mib.or(self.memory_mib);
-        self.swap_mib = over.swap_mib.or(self.swap_mib);
-        self.processes = over.processes.or(self.processes);
-        self.user_processes = over.user_processes.or(self.user_processes);
-        self.open_files = over.open_files.or(self.open_files);
-        self.file_size_mib = over.file_size_mib.or(self.file_size_mib);
-        self.core_size_mib = over.core_size_mib.or(self.core_size_mib);
-        self.cpu_seconds = over.cpu_seconds.or(self.cpu_seconds);
-        self.address_space_mib = over.address_space_mib.or(self.address_space_mib);
-    }
-
     /// What a keeper is asked for.
     pub fn limits(&self) -> Vec<Limit> {
         let bytes = |mib: u64| mib.saturating_mul(1 << 20);
@@ -96,13 +84,6 @@ mod tests {
         let mut kinds: Vec<LimitKind> = read(text).limits().iter().map(|limit| limit.kind).collect();
         kinds.sort();
         assert_eq!(kinds, LimitKind::ALL);
-    }
-
-    #[test]
-    fn a_key_that_is_set_wins_and_the_others_stay() {
-        let mut limits = read("open_files = 64\nprocesses = 5");
-        limits.overlay(read("processes = 6"));
-        assert_eq!(limits, read("open_files = 64\nprocesses = 6"));
     }
 
     #[test]

@@ -1,45 +1,49 @@
-//! Settings: built in, one file, the environment, flags; the later one wins, key by key.
+//! Settings: built in, of the system, the user, the project, the environment, flags; the later one wins, key by key.
 
 mod builtin;
 mod file;
+mod key;
+mod layers;
 mod limits;
+mod loopback;
+mod nearest;
+mod origin;
+mod problem;
+mod project;
+mod read;
+mod schema;
 mod span;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_supervisors::actors::OpenLimits;
 use ostler_supervisors::contract::HarnessId;
 use ostler_supervisors::harness::{Deadlines, Harness, Secret};
 use ostler_supervisors::machines::settlement::{EmptyOutput, ReportMode};
-use serde::Serialize;
 
 use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
 
 pub use file::{AdapterName, ControlGroups, DeadlinesFile, File, HarnessFile, ReportName};
+pub use key::Key;
+pub use layers::{FileSeen, FileState, Surroundings, Valued};
 pub use limits::HarnessLimitsFile;
+pub use loopback::Loopback;
+pub use origin::{Layer, Origin, Source};
+pub use problem::{Problem, Problems, Wrong};
+pub use schema::schema;
 pub use span::Span;
-
-/// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// It is built in.
-    BuiltIn,
-    /// The configuration file.
-    File,
-    /// An environment variable.
-    Environment,
-}
 
 /// Everything that is configured.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The file, if there is one.
-    pub file: Option<PathBuf>,
     /// Where state is kept.
     pub state: PathBuf,
     /// The harness used where none is named.
@@ -51,94 +55,109 @@ pub struct Settings {
     /// Whether control group leaves are tried.
     pub control_groups: ControlGroups,
     /// Limits of starts.
-    pub limits: ostler_supervisors::actors::OpenLimits,
+    pub limits: OpenLimits,
     /// How long another process may hold the ledger's lock.
     pub busy_timeout: Duration,
     /// The largest size of the ledger, in MiB.
     pub ledger_mib: Option<u64>,
     /// Harnesses, merged.
     pub harnesses: BTreeMap<HarnessId, HarnessFile>,
-    /// Where each top-level value comes from.
-    pub origins: BTreeMap<&'static str, Origin>,
+    /// The files that were looked for, the lowest layer first.
+    pub files: Vec<FileSeen>,
+    /// Every value, and where it comes from.
+    pub values: BTreeMap<Key, Valued>,
+}
+
+/// The configuration, right or wrong.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The files that were looked for, the lowest layer first.
+    pub files: Vec<FileSeen>,
+    /// What is configured, or everything that is wrong.
+    pub settings: Result<Settings, Problems>,
+}
+
+impl Surroundings {
+    /// Those of this process, with the file and the values its flags name. Without a named file it is
+    /// `$OSTLER_CONFIG`, if that is set.
+    pub fn of_process(named: Option<PathBuf>, set: Vec<String>) -> Self {
+        let variable = || std::env::var_os("OSTLER_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let system = std::env::var_os("XDG_CONFIG_DIRS").filter(|folders| !folders.is_empty());
+        let system = system.unwrap_or_else(|| "/etc/xdg".into());
+        let folders = std::env::split_paths(&system).chain([PathBuf::from("/etc")]).filter(|path| path.is_absolute());
+        let file = |folder: PathBuf| folder.join("ostler/ostler.toml");
+        Self {
+            named: named.or_else(variable),
+            set,
+            environment: std::env::vars_os().collect(),
+            directory: std::env::current_dir().ok(),
+            system: folders.map(file).collect(),
+            user: Some(file(xdg("XDG_CONFIG_HOME", ".config"))).filter(|path| path.is_absolute()),
+        }
+    }
 }
 
 impl Settings {
-    /// Reads what is configured. The file is the one given, or `$OSTLER_CONFIG`, or `ostler/ostler.toml` under the
-    /// user's configuration folder, if it is there.
+    /// Reads what is configured.
     ///
     /// # Errors
     ///
-    /// [`Kind::Configuration`], naming the file and the place in it.
-    pub fn load(explicit: Option<&Path>) -> Result<Self, Failure> {
-        let named = explicit.map(Path::to_owned).or_else(|| std::env::var_os("OSTLER_CONFIG").map(PathBuf::from));
-        let path = named.clone().unwrap_or_else(|| config_home().join("ostler/ostler.toml"));
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => None,
-            Err(error) => {
-                let message = format!("{} cannot be read: {error}", path.display());
-                return Err(Failure::new(Kind::Configuration, message));
-            }
-        };
-        let file = text.as_deref().map(|text| File::parse(&path, text)).transpose()?;
-        let found = file.is_some().then_some(path);
-        Self::merge(found, file.unwrap_or_default())
+    /// Everything that is wrong, each with its place.
+    pub fn load(around: &Surroundings) -> Result<Self, Problems> {
+        Self::check(around).settings
     }
 
-    fn merge(path: Option<PathBuf>, file: File) -> Result<Self, Failure> {
-        let mut origins = BTreeMap::new();
-        let mut pick = |name: &'static str, in_file: bool, in_environment: bool| {
-            let origin = match (in_environment, in_file) {
-                (true, _) => Origin::Environment,
-                (false, true) => Origin::File,
-                (false, false) => Origin::BuiltIn,
-            };
-            origins.insert(name, origin);
-        };
-        let state_variable = std::env::var_os("OSTLER_STATE").map(PathBuf::from);
-        let harness_variable = std::env::var("OSTLER_HARNESS").ok();
-        pick("state", file.state.is_some(), state_variable.is_some());
-        pick("default_harness", file.default_harness.is_some(), harness_variable.is_some());
-        pick("orphan_grace", file.orphan_grace.is_some(), false);
-        pick("operations", file.operations.is_some(), false);
-        pick("control_groups", file.control_groups.is_some(), false);
-        let default_harness = match harness_variable {
-            Some(name) => {
-                Some(name.parse().map_err(|e| Failure::new(Kind::Configuration, format!("OSTLER_HARNESS: {e}")))?)
-            }
-            None => file.default_harness,
-        };
-        let mut harnesses = builtin::harnesses();
-        for (id, harness) in file.harness {
-            harnesses.entry(id).or_default().overlay(harness);
-        }
+    /// The same, and what was looked for.
+    pub fn check(around: &Surroundings) -> Checked {
+        let layers = layers::Layers::read(around);
+        let settings = layers.merged().and_then(|file| Self::of(file, &layers));
+        Checked { files: layers.files, settings }
+    }
+
+    fn of(file: File, layers: &layers::Layers) -> Result<Self, Problems> {
         let limits = file.limits.unwrap_or_default();
+        let ledger = file.ledger.unwrap_or_default();
         let settings = Self {
-            file: path,
-            state: state_variable.or(file.state).unwrap_or_else(|| state_home().join("ostler")),
-            default_harness,
-            orphan_grace: file.orphan_grace.map_or(Duration::from_secs(120), |span| span.0),
-            control_groups: file.control_groups.unwrap_or_default(),
-            operations: file.operations.unwrap_or_else(|| "127.0.0.1:0".to_owned()),
-            limits: ostler_supervisors::actors::OpenLimits {
-                start_concurrency: limits.start_concurrency.unwrap_or(4),
-                max_live_runtimes: limits.max_live_runtimes.unwrap_or(256),
-                queue: limits.start_queue.unwrap_or(4096),
-                spare_keepers: limits.spare_keepers.unwrap_or(2),
+            state: file.state.unwrap_or_else(|| state_home().join("ostler")),
+            default_harness: file.default_harness,
+            orphan_grace: built_in(file.orphan_grace, "orphan_grace")?.0,
+            control_groups: built_in(file.control_groups, "control_groups")?,
+            operations: built_in(file.operations, "operations")?.into(),
+            limits: OpenLimits {
+                start_concurrency: built_in(limits.start_concurrency, "limits.start_concurrency")?.get(),
+                max_live_runtimes: built_in(limits.max_live_runtimes, "limits.max_live_runtimes")?.get(),
+                queue: built_in(limits.start_queue, "limits.start_queue")?,
+                spare_keepers: built_in(limits.spare_keepers, "limits.spare_keepers")?,
             },
-            busy_timeout: file
-                .ledger
-                .as_ref()
-                .and_then(|l| l.busy_timeout)
-                .map_or(Duration::from_secs(5), |span| span.0),
-            ledger_mib: file.ledger.and_then(|ledger| ledger.max_mib),
-            harnesses,
-            origins,
+            busy_timeout: built_in(ledger.busy_timeout, "ledger.busy_timeout")?.0,
+            ledger_mib: ledger.max_mib.map(|mib| mib.get().into()),
+            harnesses: file.harness,
+            files: layers.files.clone(),
+            values: layers.values.clone(),
         };
-        for (id, harness) in &settings.harnesses {
-            build(id, harness)?;
+        let wrong = |(id, harness): (&HarnessId, &HarnessFile)| {
+            let failure = build(id, harness).err()?;
+            Some(Problem { origin: layers.place_of_harness(id.as_str()), wrong: Wrong::Harness(failure.message) })
+        };
+        let problems: Vec<_> = settings.harnesses.iter().filter_map(wrong).collect();
+        if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
+    }
+
+    /// Whether the harness to be used by default is one that is configured.
+    ///
+    /// # Errors
+    ///
+    /// With the place where it is chosen, and the nearest one that is configured.
+    pub fn check_choice(&self) -> Result<(), Problems> {
+        let key = Key::new(["default_harness"]);
+        let (Some(id), Some(valued)) = (&self.default_harness, self.values.get(&key)) else { return Ok(()) };
+        if self.harnesses.contains_key(id) {
+            return Ok(());
         }
-        Ok(settings)
+        let near = nearest::nearest(id.as_str(), self.harnesses.keys().map(HarnessId::as_str));
+        let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
+        let wrong = Wrong::Value { key, said: format!("no harness {id} is configured{near}") };
+        Err(Problems(vec![Problem { origin: valued.origin.clone(), wrong }]))
     }
 
     /// Every configured harness, ready for the tree.
@@ -179,8 +198,10 @@ impl Settings {
     }
 }
 
-fn config_home() -> PathBuf {
-    xdg("XDG_CONFIG_HOME", ".config")
+/// The lowest layer sets it.
+fn built_in<T>(value: Option<T>, key: &str) -> Result<T, Problems> {
+    let wrong = || Wrong::Syntax(format!("{key} is not set"));
+    value.ok_or_else(|| Problems(vec![Problem { origin: Origin::defaults(), wrong: wrong() }]))
 }
 
 fn state_home() -> PathBuf {
@@ -194,7 +215,7 @@ fn xdg(variable: &str, below_home: &str) -> PathBuf {
 }
 
 fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
-    let missing = |key: &str| Failure::new(Kind::Configuration, format!("harness.{id}: `{key}` is missing"));
+    let missing = |key: &str| Failure::new(Kind::Configuration, format!("harness.{id} has no {key}"));
     let adapter: Arc<dyn ostler_supervisors::adapter::AdapterKind> =
         match file.adapter.ok_or_else(|| missing("adapter"))? {
             AdapterName::Oneshot => Arc::new(Oneshot {
@@ -215,9 +236,9 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
         };
     let command = file.command.clone().filter(|command| !command.is_empty()).ok_or_else(|| missing("command"))?;
     let empty = if file.empty_ok == Some(true) { EmptyOutput::Accepted } else { EmptyOutput::Suspicious };
-    let report = match (file.report, file.adapter) {
-        (Some(ReportName::ExitStatus), _) | (None, Some(AdapterName::Oneshot)) => ReportMode::ExitStatus(empty),
-        _ => ReportMode::Protocol,
+    let report = match file.report.or_else(|| file.adapter.map(builtin::report)) {
+        Some(ReportName::ExitStatus) => ReportMode::ExitStatus(empty),
+        Some(ReportName::Protocol) | None => ReportMode::Protocol,
     };
     let secret = |(name, value): (&String, &String)| (name.clone(), Secret::new(value.clone()));
     Ok(Harness {
@@ -229,25 +250,22 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
         report,
         deadlines: deadlines(file),
         helpers: file.helpers.clone().unwrap_or_default(),
-        frame_cap: (file.frame_cap_mib.unwrap_or(64) as usize) << 20,
+        frame_cap: (file.frame_cap_mib.map_or(builtin::FRAME_CAP_MIB, u32::from) as usize) << 20,
         on_lost_session: file.on_lost_session.unwrap_or_default(),
-        idle_timeout: file.idle_timeout.map_or(IDLE_TIMEOUT, |span| span.0),
+        idle_timeout: file.idle_timeout.map_or(builtin::IDLE_TIMEOUT, |span| span.0),
         limits: file.limits.as_ref().map(HarnessLimitsFile::limits).unwrap_or_default(),
     })
 }
 
-/// How long a runtime may be idle where nothing else is said.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-
 fn deadlines(file: &HarnessFile) -> Deadlines {
     let given = file.deadlines.clone().unwrap_or_default();
-    let pick = |given: Option<Span>, built_in: u64| given.map_or(Duration::from_millis(built_in), |span| span.0);
+    let pick = |given: Option<Span>, built_in: Duration| given.map_or(built_in, |span| span.0);
     Deadlines {
-        interrupt: pick(given.interrupt, 2_000),
-        end_of_input: pick(given.end_of_input, 1_000),
-        terminate: pick(given.terminate, 2_000),
-        kill: pick(given.kill, 5_000),
-        stray: pick(given.stray, 500),
-        ready: pick(given.ready, 30_000),
+        interrupt: pick(given.interrupt, builtin::DEADLINES.interrupt),
+        end_of_input: pick(given.end_of_input, builtin::DEADLINES.end_of_input),
+        terminate: pick(given.terminate, builtin::DEADLINES.terminate),
+        kill: pick(given.kill, builtin::DEADLINES.kill),
+        stray: pick(given.stray, builtin::DEADLINES.stray),
+        ready: pick(given.ready, builtin::DEADLINES.ready),
     }
 }
