@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::{HarnessLimitsFile, Loopback, Span};
 use crate::adapters::{OutputFormat, PromptBy};
 
+/// What may be the name of a harness.
+const HARNESS_NAME: &str = r"^(?!\.{1,2}$)[^\s/\x00-\x1f\x7f-\x9f]{1,128}$";
+
 /// The configuration of Ostler.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -21,7 +24,7 @@ pub struct File {
     /// Where state is kept; an absolute path.
     pub state: Option<PathBuf>,
     /// The harness used where none is named.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("pattern" = HARNESS_NAME))]
     pub default_harness: Option<HarnessId>,
     /// How long a daemon's keepers wait for the next daemon.
     pub orphan_grace: Option<Span>,
@@ -37,7 +40,7 @@ pub struct File {
     pub ledger: Option<LedgerFile>,
     /// Harnesses by name.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, HarnessFile>")]
+    #[schemars(with = "BTreeMap<String, HarnessFile>", extend("propertyNames" = { "pattern": HARNESS_NAME }))]
     pub harness: BTreeMap<HarnessId, HarnessFile>,
 }
 
@@ -73,6 +76,7 @@ pub struct LedgerFile {
     /// How long another process may hold its lock.
     pub busy_timeout: Option<Span>,
     /// Its largest size, in MiB.
+    #[schemars(extend("maximum" = u32::MAX))]
     pub max_mib: Option<NonZeroU32>,
 }
 
@@ -147,6 +151,7 @@ pub struct HarnessFile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helpers: Option<Vec<String>>,
     /// The longest line of its output, in MiB.
+    #[schemars(extend("maximum" = u32::MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_cap_mib: Option<NonZeroU32>,
     /// What becomes of a task whose session it no longer has.

@@ -80,3 +80,62 @@ fn the_example_names_the_variable_of_every_key_that_has_one() {
     }
     assert!(EXAMPLE.contains("$OSTLER_LIMITS_START_CONCURRENCY"));
 }
+
+fn json(text: &str) -> serde_json::Value {
+    let table: toml::Table = toml::from_str(text).expect("TOML");
+    serde_json::to_value(table).expect("JSON")
+}
+
+#[test]
+fn every_shipped_file_is_right_by_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).expect("a schema");
+    let example = uncommented();
+    let files = builtin::HARNESSES.into_iter().chain([("ostler.toml", EXAMPLE), ("uncommented", &example)]);
+    for (name, text) in files {
+        let wrong: Vec<_> = validator.iter_errors(&json(text)).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn the_schema_and_the_reader_are_of_one_mind() {
+    let validator = jsonschema::validator_for(&schema()).expect("a schema");
+    let right = [
+        "",
+        "state = \"/x\"",
+        "orphan_grace = \" 5m \"",
+        "operations = \"[::1]:0\"",
+        "operations = \"localhost:99\"",
+        "limits.spare_keepers = 0",
+        "harness.\"a.b\" = { adapter = \"oneshot\", command = [] }",
+        "harness.x.environment = { A = \"\" }",
+    ];
+    let wrong = [
+        "frobnicate = 1",
+        "state = 1",
+        "orphan_grace = \"5\"",
+        "orphan_grace = 5",
+        "operations = \"0.0.0.0:1\"",
+        "control_groups = \"always\"",
+        "limits = []",
+        "limits.start_concurrency = 0",
+        "limits.start_concurrency = -1",
+        "limits.start_concurrency = 1.5",
+        "ledger.max_mib = 4294967296",
+        "harness.\"a b\" = {}",
+        "harness.\"..\" = {}",
+        "default_harness = \"a/b\"",
+        "harness.x.command = \"x\"",
+        "harness.x.prompt = \"file\"",
+        "harness.x.environment = { A = 1 }",
+        "harness.x.deadlines.kill = 1",
+        "harness.x.deadlines.kil = \"1s\"",
+    ];
+    for (texts, is_right) in [(&right[..], true), (&wrong[..], false)] {
+        for text in texts {
+            let (_, problems) = read(&schema(), &Arc::new(Source::Included("x")), text);
+            assert_eq!(problems.is_empty(), is_right, "{text}: {problems:?}");
+            assert_eq!(validator.is_valid(&json(text)), is_right, "{text}");
+        }
+    }
+}
