@@ -1,10 +1,12 @@
 //! The shell: one file per verb.
 
+mod colour;
 mod config;
 mod demo;
 mod doctor;
 mod events;
 mod harness;
+mod manual;
 mod printer;
 mod progress;
 mod route;
@@ -42,6 +44,10 @@ struct Arguments {
     #[arg(long, global = true, env = "OSTLER_LOG", default_value = "error", value_name = "LEVEL")]
     log: String,
 
+    /// Whether there is colour: on a terminal without $NO_COLOR, always, or never
+    #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
+    color: clap::ColorChoice,
+
     #[command(subcommand)]
     verb: Verb,
 }
@@ -77,11 +83,16 @@ enum Verb {
     /// Checks and shows the configuration
     #[command(subcommand)]
     Config(config::ConfigVerb),
+    /// Prints a completion script
+    Completions(manual::Completions),
+    /// Prints the manual page
+    Man(manual::Man),
 }
 
 /// Runs a command line; the process's whole life.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    colour::choose(arguments.color);
     log_to_stderr(&arguments.log);
     let system = actix::System::new();
     match system.block_on(dispatch(arguments)) {
@@ -98,8 +109,11 @@ pub fn main() -> ExitCode {
 
 async fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
     let around = Surroundings::of_process(arguments.config, arguments.set);
-    if let Verb::Config(verb) = &arguments.verb {
-        return config::config(verb, &around);
+    match &arguments.verb {
+        Verb::Config(verb) => return config::config(verb, &around),
+        Verb::Completions(asked) => return manual::completions(asked),
+        Verb::Man(asked) => return manual::man(asked),
+        _ => {}
     }
     let settings = Settings::load(&around)?;
     for file in settings.files.iter().filter(|file| file.state == FileState::Foreign) {
@@ -115,13 +129,13 @@ async fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Verb::Harness(verb) => harness::harness(verb, &settings).await,
         Verb::Demo(demo) => demo::demo(demo, &settings).await,
         Verb::Doctor(doctor) => doctor::doctor(doctor, &settings).await,
-        Verb::Config(_) => Ok(0),
+        Verb::Config(_) | Verb::Completions(_) | Verb::Man(_) => Ok(0),
     }
 }
 
 fn log_to_stderr(filter: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| "error".into());
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let ansi = colour::wanted(&std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
 }
 

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use serde_json::Value;
 
-use super::table::brief;
+use super::table::{Fit, brief};
 use crate::door::EventView;
 
 /// How much of a text one line shows.
@@ -23,7 +23,9 @@ pub(super) enum Style {
 
 impl Style {
     pub(super) fn of_stderr(quiet: bool) -> Self {
-        match (quiet, std::io::stderr().is_terminal()) {
+        // A dumb terminal takes no line away.
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        match (quiet, std::io::stderr().is_terminal() && !is_dumb) {
             (true, _) => Self::Quiet,
             (false, true) => Self::Live,
             (false, false) => Self::Lines,
@@ -80,7 +82,8 @@ impl Progress {
 
     fn live(&mut self, line: &str) -> Option<String> {
         self.live = self.style == Style::Live;
-        self.live.then(|| format!("{CLEAR}{line}"))
+        // One that went on in the next line could not be taken away.
+        self.live.then(|| format!("{CLEAR}{}", Fit::of(&std::io::stderr()).line(line)))
     }
 
     /// Takes away the live line, if there is one.

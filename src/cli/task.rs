@@ -93,7 +93,7 @@ async fn list(settings: &Settings, session: Option<SessionId>, as_json: bool) ->
         return Ok(0);
     }
     let row = |task: &TaskRow| {
-        vec![task.id.to_string(), state(task), proof(task), age(task.created_ms), brief(&task.delegation.prompt, 48)]
+        vec![task.id.to_string(), state(task), proof(task), age(task.created_ms), brief(&task.delegation.prompt, 120)]
     };
     let rows: Vec<_> = tasks.iter().map(row).collect();
     lines(&["task", "state", "evidence", "age", "prompt"], &rows).iter().try_for_each(|line| print_line(line))?;

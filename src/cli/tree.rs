@@ -7,6 +7,7 @@ use ostler_supervisors::contract::RuntimeId;
 use ostler_supervisors::ledger::Ledger;
 use serde_json::{Value, json};
 
+use super::table::{Fit, cell};
 use super::{print_json, print_line, route};
 use crate::config::Settings;
 use crate::error::Failure;
@@ -34,13 +35,15 @@ pub(super) async fn tree(tree: Tree, settings: &Settings) -> Result<u8, Failure>
         print_json(&rows)?;
         return Ok(0);
     }
+    let fit = Fit::of(&std::io::stdout());
     if rows.is_empty() {
         print_line("no runtime is alive")?;
     }
     for row in rows {
         print_line(&format!("{} {} {}", text(&row["session"]), text(&row["harness"]), text(&row["runtime"])))?;
         for process in row["processes"].as_array().into_iter().flatten() {
-            print_line(&format!("  {:>8}  {}", process["pid"], text(&process["command"])))?;
+            let line = format!("  {:>8}  {}", process["pid"], cell(text(&process["command"])));
+            print_line(&fit.line(&line))?;
         }
     }
     Ok(0)

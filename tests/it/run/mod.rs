@@ -8,5 +8,6 @@ mod limits_are_kept_or_said_not_to_be;
 mod the_configuration_has_layers;
 mod the_daemon_may_end_or_stall;
 mod the_demo_keeps_its_word;
+mod the_shell_fits_its_terminal;
 mod the_shell_says_what_happened;
 mod the_tree_heals_itself;

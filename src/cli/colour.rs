@@ -1,0 +1,28 @@
+//! Whether there is colour: as `--color` says, else on a terminal only, and where neither `NO_COLOR` nor `TERM=dumb` is
+//! set.
+
+use anstream::stream::RawStream;
+use anstream::{AutoStream, ColorChoice};
+
+/// What `--color` says holds for the whole process.
+pub(super) fn choose(choice: clap::ColorChoice) {
+    let choice = match choice {
+        clap::ColorChoice::Auto => ColorChoice::Auto,
+        clap::ColorChoice::Always => ColorChoice::Always,
+        clap::ColorChoice::Never => ColorChoice::Never,
+    };
+    choice.write_global();
+}
+
+/// Whether a stream gets colour.
+pub(super) fn wanted(stream: &impl RawStream) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
+}
+
+/// A text of standard output in bold.
+pub(super) fn bold(text: &str) -> String {
+    match wanted(&std::io::stdout()) {
+        true => format!("\x1b[1m{text}\x1b[0m"),
+        false => text.to_owned(),
+    }
+}
