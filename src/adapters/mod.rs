@@ -7,5 +7,5 @@ pub mod oneshot;
 
 pub use acp::{Acp, AcpOptions};
 pub use claude::Claude;
-pub use codex::{Codex, CodexOptions};
+pub use codex::{Codex, CodexApproval, CodexOptions, CodexSandbox};
 pub use oneshot::{Oneshot, OutputFormat, PromptBy};

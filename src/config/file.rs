@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HarnessLimitsFile, Loopback, Span};
-use crate::adapters::{OutputFormat, PromptBy};
+use crate::adapters::{CodexApproval, CodexSandbox, OutputFormat, PromptBy};
 
 /// What may be the name of a harness.
 const HARNESS_NAME: &str = r"^(?!\.{1,2}$)[^\s/\x00-\x1f\x7f-\x9f]{1,128}$";
@@ -140,10 +140,10 @@ pub struct HarnessFile {
     pub output: Option<OutputFormat>,
     /// When it asks (codex).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<String>,
+    pub approval_policy: Option<CodexApproval>,
     /// What its tools may do (codex).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<String>,
+    pub sandbox: Option<CodexSandbox>,
     /// The session mode it works in, by its own id (acp).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,

@@ -1,8 +1,11 @@
 //! A key of the configuration, as a path: `limits.start_concurrency`.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+
+use super::words;
 
 /// How much of one segment is shown.
 const SHOWN: usize = 60;
@@ -20,6 +23,11 @@ impl Key {
     /// The key below this one.
     pub fn child(&self, name: &str) -> Self {
         Self(self.0.iter().cloned().chain([name.to_owned()]).collect())
+    }
+
+    /// The key above this one.
+    pub fn outer(&self) -> Self {
+        Self(self.0.iter().take(self.0.len().saturating_sub(1)).cloned().collect())
     }
 
     /// Its names, from the outermost.
@@ -43,6 +51,15 @@ impl Key {
     /// Whether its value may be a secret: a variable that a harness is given.
     pub fn is_secret(&self) -> bool {
         self.harness().is_some() && self.0.get(2).is_some_and(|name| name == "environment")
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    /// Reads a key as it is written in the file's language.
+    fn from_str(text: &str) -> Result<Self, String> {
+        words::key(text).ok_or_else(|| format!("{text:?} is no key"))
     }
 }
 

@@ -68,6 +68,20 @@ pub struct Settings {
     pub values: BTreeMap<Key, Valued>,
 }
 
+/// Whether there is such a key.
+///
+/// # Errors
+///
+/// With the nearest one, or with those that are there.
+pub fn known(key: &Key) -> Result<(), Wrong> {
+    let schema = schema();
+    let root = schema::Node::root(&schema);
+    match root.at(key) {
+        Some(_) => Ok(()),
+        None => Err(nearest::unknown(root, key.clone())),
+    }
+}
+
 /// The configuration, right or wrong.
 #[derive(Debug, Clone)]
 pub struct Checked {
@@ -227,8 +241,8 @@ fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
                 let defaults = CodexOptions::default();
                 Arc::new(Codex {
                     options: CodexOptions {
-                        approval_policy: file.approval_policy.clone().unwrap_or(defaults.approval_policy),
-                        sandbox: file.sandbox.clone().unwrap_or(defaults.sandbox),
+                        approval_policy: file.approval_policy.unwrap_or(defaults.approval_policy),
+                        sandbox: file.sandbox.unwrap_or(defaults.sandbox),
                     },
                 })
             }

@@ -1,7 +1,7 @@
 //! What may have been meant.
 
-use super::Key;
 use super::schema::Node;
+use super::{Key, Wrong};
 
 /// From here on a word is taken for a mistake in writing another.
 const ALIKE: f64 = 0.8;
@@ -27,9 +27,9 @@ fn likeness(word: &str, other: &str) -> f64 {
 
 /// The key that may have been meant by one that is not known: the same name elsewhere, else a name like it beside,
 /// else one like it elsewhere.
-pub(super) fn nearest_key(root: Node<'_>, key: &Key) -> Option<Key> {
+fn nearest_key(root: Node<'_>, key: &Key) -> Option<Key> {
     let name = key.names().next_back()?;
-    let outer = Key::new(key.names().take(key.names().len() - 1));
+    let outer = key.outer();
     let everywhere = root.keys();
     let last = |key: &Key| key.names().next_back().map(str::to_owned);
     let same = everywhere.iter().find(|known| last(known).as_deref() == Some(name));
@@ -43,6 +43,15 @@ pub(super) fn nearest_key(root: Node<'_>, key: &Key) -> Option<Key> {
     let lasts: Vec<_> = everywhere.iter().filter_map(last).collect();
     let like = nearest(name, lasts.iter().map(String::as_str).filter(|last| *last != "NAME"))?;
     everywhere.iter().find(|known| last(known).as_deref() == Some(like)).map(|known| named(known, key))
+}
+
+/// What is said of a key that is none.
+pub(super) fn unknown(root: Node<'_>, key: Key) -> Wrong {
+    if let Some(nearest) = nearest_key(root, &key) {
+        return Wrong::NoKeyBut { key, nearest };
+    }
+    let beside = root.at(&key.outer()).unwrap_or(root);
+    Wrong::NoKey { key, there: beside.names().map(str::to_owned).collect() }
 }
 
 /// A key of any harness as one of the harness that is spoken of.

@@ -52,8 +52,9 @@ pub(super) fn find(directory: &Path, others: &[PathBuf]) -> Found {
 /// Who owns a file could write into it whatever he wants others to obey.
 fn is_foreign(path: &Path) -> bool {
     let mine = |uid: u32| uid == Uid::effective().as_raw() || uid == 0;
-    // One that is not there is told as such when it is read.
-    path.metadata().is_ok_and(|file| !mine(file.uid()))
+    // One that leads nowhere is told as such when it is read.
+    let owners = [path.symlink_metadata(), path.metadata()];
+    owners.into_iter().flatten().any(|file| !mine(file.uid()))
 }
 
 /// Whether the folder of a project's file is one of those the user trusts.

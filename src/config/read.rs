@@ -9,7 +9,7 @@ use serde_json::Value as Schema;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
 
-use super::nearest::{nearest, nearest_key};
+use super::nearest::{nearest, unknown};
 use super::problem::said;
 use super::schema::Node;
 use super::{File, Key, Origin, Problem, Source, Wrong};
@@ -68,7 +68,7 @@ impl Reader<'_> {
             }
             let key = at.child(name.get_ref());
             match node.child(name.get_ref()) {
-                None => self.problem(Some(name.span()), self.unknown(key, node)),
+                None => self.problem(Some(name.span()), unknown(self.root, key)),
                 Some(node) => self.entry(key, node, name.span(), value),
             }
         }
@@ -110,13 +110,6 @@ impl Reader<'_> {
         }
         probe(key, value.clone()).map_err(wrong)?;
         toml::Value::deserialize(ValueDeserializer::from(value.clone())).map_err(wrong)
-    }
-
-    fn unknown(&self, key: Key, beside: Node<'_>) -> Wrong {
-        match nearest_key(self.root, &key) {
-            Some(nearest) => Wrong::NoKeyBut { key, nearest },
-            None => Wrong::NoKey { key, there: beside.names().map(str::to_owned).collect() },
-        }
     }
 
     fn origin(&self, span: Option<Range<usize>>) -> Origin {

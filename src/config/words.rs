@@ -60,7 +60,7 @@ fn flag(root: Node<'_>, word: &str) -> Text {
 }
 
 /// A key as it is written in the file's language.
-fn key(text: &str) -> Option<Key> {
+pub(super) fn key(text: &str) -> Option<Key> {
     let text = format!("{} = 0", text.trim());
     let table = DeTable::parse(&text).ok()?;
     let mut key = Key::default();

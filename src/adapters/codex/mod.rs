@@ -7,6 +7,7 @@
 mod approval;
 mod item;
 mod notification;
+mod options;
 mod response;
 mod snapshot;
 mod usage;
@@ -23,20 +24,7 @@ use ostler_supervisors::contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// What is configured of Codex.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CodexOptions {
-    /// When it asks: `untrusted`, `on-request` or `never`.
-    pub approval_policy: String,
-    /// What its tools may do: `read-only`, `workspace-write` or `danger-full-access`.
-    pub sandbox: String,
-}
-
-impl Default for CodexOptions {
-    fn default() -> Self {
-        Self { approval_policy: "untrusted".into(), sandbox: "workspace-write".into() }
-    }
-}
+pub use options::{CodexApproval, CodexOptions, CodexSandbox};
 
 /// Codex app-servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,8 +50,8 @@ impl AdapterKind for Codex {
         let setup = Setup {
             directory: context.spec.directory.to_string_lossy().into_owned(),
             model: context.spec.model.clone(),
-            approval_policy: self.options.approval_policy.clone(),
-            sandbox: self.options.sandbox.clone(),
+            approval_policy: self.options.approval_policy.to_string(),
+            sandbox: self.options.sandbox.to_string(),
         };
         Box::new(Machine::new(setup, context.resume.cloned()))
     }

@@ -48,6 +48,7 @@ fn a_table_in_the_place_of_a_value_and_a_value_in_the_place_of_a_table_are_wrong
         ("[state]\nx = 1", "user.toml:1: state: invalid type: map, expected path string"),
         ("[[limits]]\nspare_keepers = 1", "user.toml:1: limits: it must be a table"),
         ("harness = []", "user.toml:1: harness: it must be a table"),
+        ("harness.codex.sandbox = \"read-olny\"", "user.toml:1: harness.codex.sandbox: \"read-olny\" is none of"),
         ("state = \"here\"", "user.toml:1: state: it must be an absolute path"),
         ("operations = \"0.0.0.0:80\"", "user.toml:1: operations: \"0.0.0.0:80\" is no loopback address"),
     ] {

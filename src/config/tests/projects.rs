@@ -114,8 +114,16 @@ fn a_file_of_another_user_is_not_read_and_said_to_be_there() {
     let machine = Machine::new();
     let path = machine.write("project/ostler.toml", "this is wrong");
     std::os::unix::fs::chown(&path, Some(65_534), None).expect("given away");
-    let files = Settings::load(&machine.around).expect("is fine").files;
-    assert!(files.iter().any(|file| file.path == path && file.state == FileState::Foreign), "{files:?}");
+    let is_foreign = || {
+        let files = Settings::load(&machine.around).expect("is fine").files;
+        files.iter().any(|file| file.path == path && file.state == FileState::Foreign)
+    };
+    assert!(is_foreign());
+    // Nor is a link that somebody else put there.
+    std::fs::remove_file(&path).expect("removed");
+    symlink(machine.write("mine.toml", "this is wrong"), &path).expect("linked");
+    std::os::unix::fs::lchown(&path, Some(65_534), None).expect("given away");
+    assert!(is_foreign());
 }
 
 #[test]

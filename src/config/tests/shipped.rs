@@ -98,6 +98,17 @@ fn every_shipped_file_is_right_by_the_schema() {
 }
 
 #[test]
+fn whatever_the_schema_lets_one_choose_is_read() {
+    let schema = schema();
+    for key in Node::root(&schema).keys() {
+        for choice in Node::root(&schema).at(&key).map(Node::choices).unwrap_or_default() {
+            let (_, problems) = read(&schema, &Arc::new(Source::Included("x")), &format!("{key} = {choice:?}"));
+            assert_eq!(problems, [], "{key}: {choice}");
+        }
+    }
+}
+
+#[test]
 fn the_schema_and_the_reader_are_of_one_mind() {
     let validator = jsonschema::validator_for(&schema()).expect("a schema");
     let right = [
@@ -127,6 +138,7 @@ fn the_schema_and_the_reader_are_of_one_mind() {
         "default_harness = \"a/b\"",
         "harness.x.command = \"x\"",
         "harness.x.prompt = \"file\"",
+        "harness.x.on_lost_session = \"forget\"",
         "harness.x.environment = { A = 1 }",
         "harness.x.deadlines.kill = 1",
         "harness.x.deadlines.kil = \"1s\"",
