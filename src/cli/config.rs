@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::table::lines;
 use super::{print_json, print_line};
-use crate::config::{Checked, FileSeen, FileState, Key, Problems, Settings, Surroundings, Valued, schema};
-use crate::error::Failure;
+use crate::config::{Checked, FileSeen, FileState, Key, Problems, Settings, Surroundings, Valued, known, schema};
+use crate::error::{Failure, Kind};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigVerb {
@@ -19,7 +19,7 @@ pub(super) enum ConfigVerb {
     /// Shows every value and where it comes from; secrets are not shown
     Show {
         /// Only this key, and those below it
-        key: Option<String>,
+        key: Option<Key>,
         /// Prints JSON
         #[arg(long)]
         json: bool,
@@ -31,7 +31,7 @@ pub(super) enum ConfigVerb {
 pub(super) fn config(verb: &ConfigVerb, around: &Surroundings) -> Result<u8, Failure> {
     match verb {
         ConfigVerb::Check { json } => check(Settings::check(around), *json),
-        ConfigVerb::Show { key, json } => show(&Settings::load(around)?, key.as_deref(), *json),
+        ConfigVerb::Show { key, json } => show(&Settings::load(around)?, key.as_ref(), *json),
         ConfigVerb::Schema => print_json(&schema()).map(|()| 0),
     }
 }
@@ -61,24 +61,32 @@ fn described(file: &FileSeen) -> String {
     format!("{:<8} {}: {state}", file.layer.to_string(), file.path.display())
 }
 
-fn show(settings: &Settings, key: Option<&str>, as_json: bool) -> Result<u8, Failure> {
-    let is_meant = |name: &str| {
-        key.is_none_or(|key| name.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
-    };
-    let values = settings.values.iter().map(|(key, valued)| (key, key.to_string(), valued));
-    let values: Vec<_> = values.filter(|(_, name, valued)| is_meant(name) && !valued.is_nothing()).collect();
+fn show(settings: &Settings, key: Option<&Key>, as_json: bool) -> Result<u8, Failure> {
+    let values = settings.values.iter().filter(|(_, valued)| !valued.is_nothing());
+    let values: Vec<_> = values.filter(|(known, _)| key.is_none_or(|key| known.is_within(key))).collect();
+    if let (Some(key), true) = (key, values.is_empty()) {
+        return nothing_set(key).map(|()| 0);
+    }
     if as_json {
-        let one = |(key, name, valued): &(&Key, String, &Valued)| (name.clone(), described_value(key, valued));
+        let one = |(key, valued): &(&Key, &Valued)| (key.to_string(), described_value(key, valued));
         let values: serde_json::Map<_, _> = values.iter().map(one).collect();
         return print_json(&json!({ "files": settings.files, "values": values })).map(|()| 0);
     }
-    let row = |(key, name, valued): &(&Key, String, &Valued)| {
+    let row = |(key, valued): &(&Key, &Valued)| {
         let value = valued.shown(key).unwrap_or_else(|| "(not shown)".to_owned());
-        vec![name.clone(), value, origin(valued)]
+        vec![key.to_string(), origin(valued), value]
     };
     let rows: Vec<_> = values.iter().map(row).collect();
-    lines(&["key", "value", "from"], &rows).iter().try_for_each(|line| print_line(line))?;
+    lines(&["key", "from", "value"], &rows).iter().try_for_each(|line| print_line(line))?;
     Ok(0)
+}
+
+/// A key that is none is named, with what may have been meant; one that is merely not set is no mistake.
+fn nothing_set(key: &Key) -> Result<(), Failure> {
+    match known(key) {
+        Ok(()) => Err(Failure::new(Kind::NotFound, format!("{key} is not set"))),
+        Err(wrong) => Err(Failure::new(Kind::InvalidInput, wrong.to_string())),
+    }
 }
 
 fn described_value(key: &Key, valued: &Valued) -> Value {

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_process_stream::{Item, ProcessChunkStream};
 use tokio_stream::StreamExt;
 
-use super::table::lines;
+use super::table::{cell, lines};
 use super::{print_json, print_line};
 use crate::config::{HarnessFile, Settings};
 use crate::door::keeper_program;
@@ -133,7 +133,7 @@ pub(super) async fn version(harness: &HarnessFile) -> Option<String> {
         drop(stream.child_mut().and_then(|child| child.stdin.take()));
         let _ended = tokio::time::timeout(VERSION_PATIENCE, read(&mut stream, &mut said)).await;
     }
-    let text = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned();
+    let text = cell(String::from_utf8_lossy(&said).lines().next().unwrap_or_default()).trim().to_owned();
     (!text.is_empty()).then_some(text)
 }
 

@@ -100,7 +100,7 @@ pub fn main() -> ExitCode {
         Err(failure) => {
             // Whoever closed it knows, and has what he wanted.
             if failure.kind != Kind::OutputClosed {
-                eprintln!("ostler: {failure}");
+                eprintln!("ostler: {}", table::plain(&failure.to_string()));
             }
             ExitCode::from(failure.kind.codes().exit)
         }

@@ -5,7 +5,7 @@ use ostler_supervisors::contract::SessionId;
 use ostler_supervisors::ledger::{Ledger, SessionRow, SessionState};
 use serde_json::{Value, json};
 
-use super::table::{age, lines};
+use super::table::{age, cell, lines};
 use super::{print_json, print_line, route};
 use crate::config::Settings;
 use crate::error::{Failure, Kind};
@@ -98,7 +98,7 @@ async fn show(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, 
     print_line(&format!("session    {}\nharness    {}\nstate      {}", row.id, row.harness, state(&row)))?;
     print_line(&format!(
         "directory  {}\nevents     {events}\ntasks      {}",
-        row.spec.directory.display(),
+        cell(&row.spec.directory.display().to_string()),
         tasks.len()
     ))?;
     if let Some(native) = &row.native {

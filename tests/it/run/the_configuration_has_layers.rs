@@ -52,7 +52,14 @@ fn each_value_is_shown_with_its_layer_its_file_and_its_line() {
     let shown = layered(&shell, &["config", "show", "orphan_grace"]).stdout;
     let place = format!("user, {}:2", shell.path().join("home/ostler/ostler.toml").display());
     let row = shown.lines().last().expect("a row");
-    assert!(row.starts_with("orphan_grace  \"6s\"") && row.ends_with(&place), "{shown}");
+    assert_eq!(row, format!("orphan_grace  {place}  \"6s\""));
+    for (key, code, told) in [
+        ("orphan_grce", 2, "there is no key orphan_grce; the nearest is orphan_grace"),
+        ("ledger.max_mib", 3, "ledger.max_mib is not set"),
+    ] {
+        let done = layered(&shell, &["config", "show", key]);
+        assert_eq!((done.code, done.stderr.trim_end()), (code, &*format!("ostler: {told}")));
+    }
 }
 
 #[test]
