@@ -25,7 +25,7 @@ pub struct Surroundings {
     pub named: Option<PathBuf>,
     /// `KEY=VALUE`, as flags have it; of two for one key the later one.
     pub set: Vec<String>,
-    /// The environment.
+    /// The environment, as far as it is Ostler's.
     pub environment: BTreeMap<OsString, OsString>,
     /// The working directory, if it is known.
     pub directory: Option<PathBuf>,

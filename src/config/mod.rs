@@ -18,6 +18,7 @@ mod tests;
 mod words;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ impl Surroundings {
         Self {
             named: named.or_else(variable),
             set,
-            environment: std::env::vars_os().collect(),
+            environment: std::env::vars_os().filter(|(name, _)| is_own(name)).collect(),
             directory: std::env::current_dir().ok(),
             system: folders.map(file).collect(),
             user: Some(file(xdg("XDG_CONFIG_HOME", ".config"))).filter(|path| path.is_absolute()),
@@ -210,6 +211,11 @@ impl Settings {
     pub fn socket(&self) -> PathBuf {
         self.state.join("ostler.sock")
     }
+}
+
+/// Other variables are nobody's business here, and may be secrets.
+fn is_own(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"OSTLER_")
 }
 
 /// The lowest layer sets it.
