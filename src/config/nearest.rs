@@ -51,7 +51,9 @@ pub(super) fn unknown(root: Node<'_>, key: Key) -> Wrong {
         return Wrong::NoKeyBut { key, nearest };
     }
     let beside = root.at(&key.outer()).unwrap_or(root);
-    Wrong::NoKey { key, there: beside.names().map(str::to_owned).collect() }
+    let mut there: Vec<_> = beside.names().map(str::to_owned).collect();
+    there.sort();
+    Wrong::NoKey { key, there }
 }
 
 /// A key of any harness as one of the harness that is spoken of.
