@@ -3,6 +3,7 @@
 mod a_hang_ups;
 mod a_hibernation;
 mod a_model_switches;
+mod a_nested;
 mod a_one_owner_per_context;
 mod a_orphans;
 mod a_owned_by_actors;
