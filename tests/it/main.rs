@@ -13,3 +13,4 @@ mod ledger;
 mod run;
 mod support;
 mod the_census_finds_what_is_planted;
+mod together;

@@ -1,11 +1,10 @@
 //! One user with real Claude Code, whose model is on loopback.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::agents;
 use crate::support::kernel::wait_until;
 use crate::support::model::Model;
 use crate::support::shell::{Containment, Done, Shell};
@@ -42,23 +41,8 @@ pub(super) struct User {
 impl User {
     pub(super) fn new() -> Self {
         let shell = Shell::with(Containment::Descent, "");
-        let path = |name: &str| shell.path().join(name).display().to_string();
         let model = Model::start(shell.path(), RULES);
-        let harness = format!(
-            "[harness.claude]\ncommand = [{:?}]\n[harness.claude.environment]\nHOME = {:?}\nCLAUDE_CONFIG_DIR = {:?}\n\
-             ANTHROPIC_BASE_URL = \"http://{}\"\nANTHROPIC_API_KEY = \"x\"\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n\
-             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\"\nDISABLE_TELEMETRY = \"1\"\nMARK = {:?}\n",
-            claude_program().display().to_string(),
-            // The profile of whoever runs the tests has no part in them.
-            path("home"),
-            path("claude-home"),
-            model.address,
-            shell.marker.text(),
-        );
-        let config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
-        std::fs::write(path("ostler.toml"), config + &harness).expect("written");
-        let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
-        assert!(init.is_ok_and(|status| status.success()));
+        agents::add(&shell, &[agents::claude(&shell, &model.address)]);
         Self { shell, model }
     }
 
@@ -95,11 +79,4 @@ impl User {
     pub(super) fn agents(&self) -> Vec<i32> {
         self.processes("--permission-prompt-tool")
     }
-}
-
-fn claude_program() -> PathBuf {
-    let native = ".agents/claude/node_modules/@anthropic-ai/claude-code-linux-x64/claude";
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(native);
-    assert!(path.is_file(), "Claude Code is not installed at {}: run scripts/setup", path.display());
-    path
 }

@@ -1,10 +1,8 @@
 //! One user with real Codex, whose model is on loopback.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use serde_json::Value;
 
+use crate::support::agents;
 use crate::support::model::Model;
 use crate::support::shell::{Containment, Shell};
 
@@ -32,37 +30,15 @@ impl User {
 
     pub fn with(containment: Containment) -> Self {
         let shell = Shell::with(containment, "");
-        let path = |name: &str| shell.path().join(name);
         let model = Model::start(shell.path(), RULES);
-        std::fs::create_dir(path("codex-home")).expect("made");
-        let provider = format!(
-            "model = \"scripted\"\nmodel_provider = \"local\"\ncheck_for_update_on_startup = false\n\
-             [analytics]\nenabled = false\n\
-             [model_providers.local]\nname = \"local\"\nbase_url = \"http://{}/v1\"\nenv_key = \"LOCAL_KEY\"\n\
-             wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",
-            model.address
-        );
-        std::fs::write(path("codex-home/config.toml"), provider).expect("written");
-        let mut config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
-        config += &format!(
-            "[harness.codex]\ncommand = [{:?}, \"app-server\"]\nsandbox = \"danger-full-access\"\n\
-             environment = {{ CODEX_HOME = {:?}, HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
-            codex_program().display().to_string(),
-            path("codex-home").display().to_string(),
-            // The profile of whoever runs the tests has no part in them.
-            path("home").display().to_string(),
-            shell.marker.text(),
-        );
-        config += &format!(
+        let hasty = format!(
             "[harness.hasty]\nadapter = \"oneshot\"\ncommand = {:?}\n\
              environment = {{ MARK = {:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
              [harness.hasty.deadlines]\nend_of_input = \"0ms\"\nterminate = \"0ms\"\nkill = \"0ms\"\n",
             ["python3", "-c", "import time; x = b'x' * (600 << 20); print('up', flush=True); time.sleep(1000)"],
             shell.marker.text(),
         );
-        std::fs::write(path("ostler.toml"), config).expect("written");
-        let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
-        assert!(init.is_ok_and(|status| status.success()));
+        agents::add(&shell, &[agents::codex(&shell, &model.address), hasty]);
         Self { shell, model }
     }
 
@@ -84,13 +60,6 @@ impl User {
     pub fn running(&self, command: &str) -> usize {
         self.shell.marker.alive().iter().filter(|(_, line)| line.starts_with(command)).count()
     }
-}
-
-fn codex_program() -> PathBuf {
-    let vendor = ".agents/codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(vendor);
-    assert!(path.is_file(), "Codex is not installed at {}: run scripts/setup", path.display());
-    path
 }
 
 /// The gate for starts has nothing in hand that could fail or would have to be cleaned up: these are for opens that a

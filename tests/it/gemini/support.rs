@@ -1,13 +1,13 @@
 //! One user with real Gemini CLI, whose model is on loopback.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::agents;
 use crate::support::kernel::wait_until;
+use crate::support::model::Model;
 use crate::support::shell::{Containment, Done, Shell};
 
 const RULES: &str = r#"[
@@ -24,54 +24,20 @@ const RULES: &str = r#"[
 /// A user with Gemini CLI.
 pub(super) struct User {
     pub(super) shell: Shell,
-    model: Child,
+    model: Model,
 }
 
 impl User {
     pub(super) fn new() -> Self {
         let shell = Shell::with(Containment::Descent, "");
-        let path = |name: &str| shell.path().join(name);
-        std::fs::write(path("rules.json"), RULES).expect("written");
-        let mut model = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_ostler")).with_file_name("ostler-model"))
-            .arg("--rules")
-            .arg(path("rules.json"))
-            .arg("--record")
-            .arg(path("record.jsonl"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the model server is built: run scripts/test");
-        let mut address = String::new();
-        BufReader::new(model.stdout.as_mut().expect("piped")).read_line(&mut address).expect("an address");
-        std::fs::create_dir_all(path("home/.gemini")).expect("made");
-        let settings = r#"{ "security": { "auth": { "selectedType": "gemini-api-key" } },
-            "general": { "enableAutoUpdate": false }, "privacy": { "usageStatisticsEnabled": false } }"#;
-        std::fs::write(path("home/.gemini/settings.json"), settings).expect("written");
-        let home = path("home").display().to_string();
-        let harness = format!(
-            "[harness.gemini]\ncommand = [\"node\", {:?}, \"--acp\"]\n\
-             environment = {{ HOME = {home:?}, GEMINI_CLI_HOME = {home:?}, GEMINI_API_KEY = \"x\", MARK = {:?},\
-             GOOGLE_GEMINI_BASE_URL = \"http://{}\" }}\n",
-            gemini_program().display().to_string(),
-            shell.marker.text(),
-            address.trim(),
-        );
-        let config = std::fs::read_to_string(path("ostler.toml")).expect("readable");
-        std::fs::write(path("ostler.toml"), config + &harness).expect("written");
-        let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
-        assert!(init.is_ok_and(|status| status.success()));
+        let model = Model::start(shell.path(), RULES);
+        agents::add(&shell, &[agents::gemini(&shell, &model.address)]);
         Self { shell, model }
-    }
-
-    fn entries(&self) -> Vec<Value> {
-        let record = std::fs::read_to_string(self.shell.path().join("record.jsonl")).unwrap_or_default();
-        // The last line may be half written.
-        let lines = record.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// The requests of conversations that reached the model, in order.
     pub(super) fn requests(&self) -> Vec<Value> {
-        self.entries().into_iter().filter(|entry| entry["request"].is_object()).collect()
+        self.model.requests()
     }
 
     /// Waits until so many requests have reached the model.
@@ -84,7 +50,7 @@ impl User {
 
     /// Whether the agent hung up on the model.
     pub(super) fn hung_up(&self) -> bool {
-        self.entries().iter().any(|entry| entry["hung_up"] == true)
+        self.model.entries().iter().any(|entry| entry["hung_up"] == true)
     }
 
     pub(super) fn run(&self, more: &[&str]) -> Done {
@@ -110,18 +76,4 @@ impl User {
             if spoke { Ok(()) } else { Err("not a word".into()) }
         });
     }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        let _ended = self.model.kill();
-        let _reaped = self.model.wait();
-    }
-}
-
-fn gemini_program() -> PathBuf {
-    let bundle = ".agents/gemini/node_modules/@google/gemini-cli/bundle/gemini.js";
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(bundle);
-    assert!(path.is_file(), "Gemini CLI is not installed at {}: run scripts/setup", path.display());
-    path
 }

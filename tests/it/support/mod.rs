@@ -1,5 +1,6 @@
 //! What all scenarios share.
 
+pub mod agents;
 pub mod census;
 pub mod keeper_client;
 pub mod kernel;

@@ -33,11 +33,15 @@ impl Model {
 
     /// The requests that reached it, in order; hang-ups apart.
     pub fn requests(&self) -> Vec<Value> {
+        self.entries().into_iter().filter(|entry| entry["request"].is_object()).collect()
+    }
+
+    /// Everything that was recorded, in order.
+    pub fn entries(&self) -> Vec<Value> {
         let record = std::fs::read_to_string(&self.record).unwrap_or_default();
         // The last line may be half written.
         let lines = record.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let entries = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        entries.filter(|entry| entry["request"].is_object()).collect()
+        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 }
 

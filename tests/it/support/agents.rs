@@ -1,0 +1,73 @@
+//! The real agents, installed by `scripts/setup`, as harnesses of a shell whose model is on loopback.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::shell::Shell;
+
+/// Adds these harnesses to the shell's configuration, and makes its directory a repository, as the agents expect it.
+pub fn add(shell: &Shell, harnesses: &[String]) {
+    let file = shell.path().join("ostler.toml");
+    let config = std::fs::read_to_string(&file).expect("readable");
+    std::fs::write(file, config + &harnesses.concat()).expect("written");
+    let init = Command::new("git").args(["init", "-q"]).current_dir(shell.work()).status();
+    assert!(init.is_ok_and(|status| status.success()));
+}
+
+/// The profile of whoever runs the tests has no part in them.
+fn home(shell: &Shell) -> String {
+    shell.path().join("home").display().to_string()
+}
+
+fn installed(path: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".agents").join(path);
+    assert!(path.is_file(), "{} is not installed: run scripts/setup", path.display());
+    path.display().to_string()
+}
+
+pub fn codex(shell: &Shell, model: &str) -> String {
+    let folder = shell.path().join("codex-home");
+    std::fs::create_dir(&folder).expect("made");
+    let provider = format!(
+        "model = \"scripted\"\nmodel_provider = \"local\"\ncheck_for_update_on_startup = false\n\
+         [analytics]\nenabled = false\n\
+         [model_providers.local]\nname = \"local\"\nbase_url = \"http://{model}/v1\"\nenv_key = \"LOCAL_KEY\"\n\
+         wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n"
+    );
+    std::fs::write(folder.join("config.toml"), provider).expect("written");
+    let program = installed("codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
+    format!(
+        "[harness.codex]\ncommand = [{program:?}, \"app-server\"]\nsandbox = \"danger-full-access\"\n\
+         environment = {{ CODEX_HOME = {:?}, HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
+        folder.display().to_string(),
+        home(shell),
+        shell.marker.text(),
+    )
+}
+
+pub fn claude(shell: &Shell, model: &str) -> String {
+    let program = installed("claude/node_modules/@anthropic-ai/claude-code-linux-x64/claude");
+    format!(
+        "[harness.claude]\ncommand = [{program:?}]\n[harness.claude.environment]\nHOME = {:?}\n\
+         CLAUDE_CONFIG_DIR = {:?}\nANTHROPIC_BASE_URL = \"http://{model}\"\nANTHROPIC_API_KEY = \"x\"\n\
+         CLAUDE_CODE_MAX_RETRIES = \"1\"\nCLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\"\nDISABLE_TELEMETRY = \"1\"\n\
+         MARK = {:?}\n",
+        home(shell),
+        shell.path().join("claude-home").display().to_string(),
+        shell.marker.text(),
+    )
+}
+
+pub fn gemini(shell: &Shell, model: &str) -> String {
+    let (home, program) = (home(shell), installed("gemini/node_modules/@google/gemini-cli/bundle/gemini.js"));
+    std::fs::create_dir_all(format!("{home}/.gemini")).expect("made");
+    let settings = r#"{ "security": { "auth": { "selectedType": "gemini-api-key" } },
+        "general": { "enableAutoUpdate": false }, "privacy": { "usageStatisticsEnabled": false } }"#;
+    std::fs::write(format!("{home}/.gemini/settings.json"), settings).expect("written");
+    format!(
+        "[harness.gemini]\ncommand = [\"node\", {program:?}, \"--acp\"]\n\
+         environment = {{ HOME = {home:?}, GEMINI_CLI_HOME = {home:?}, GEMINI_API_KEY = \"x\", MARK = {:?},\
+         GOOGLE_GEMINI_BASE_URL = \"http://{model}\" }}\n",
+        shell.marker.text(),
+    )
+}
