@@ -85,6 +85,22 @@ fn case_a24_a_full_pool_suspends_who_was_idle_longest_and_resumes_him() {
 }
 
 #[test]
+fn what_a_task_left_running_on_purpose_keeps_its_runtime() {
+    let shell = shell(Containment::Descent, "", "500ms");
+    let daemon = shell.serve();
+    let keeps = text(&turn(&shell, None, "tool-left sleep 1000 ;; say done"), "session").to_owned();
+    let idle = text(&turn(&shell, None, "say hi"), "session").to_owned();
+    wait_until(Duration::from_secs(20), "the later one is hibernated", || {
+        let told = of_kind(&shell, &idle, "ostler.session.hibernated").len();
+        if told == 1 && agents(&shell) == 1 { Ok(()) } else { Err(format!("{told}, {} agents", agents(&shell))) }
+    });
+    assert_eq!(of_kind(&shell, &keeps, "ostler.session.hibernated").len(), 0);
+    assert!(shell.marker.alive().iter().any(|(_, line)| line.starts_with("sleep 1000")));
+    shell.end(daemon);
+    shell.assert_nothing_left();
+}
+
+#[test]
 fn a_session_that_the_harness_has_lost_fails_by_name_or_begins_anew_once() {
     for (policy, code) in [("fail", 3), ("fresh", 0)] {
         let shell = Shell::new();

@@ -67,6 +67,11 @@ impl Found {
         Ok(Self { row, last, proven_later, events, asked, runtime, load })
     }
 
+    pub(super) fn left_running(&self) -> Vec<i32> {
+        let outcome = self.last.as_ref().and_then(|task| task.outcome.as_ref());
+        outcome.map(|outcome| outcome.evidence.left_running.clone()).unwrap_or_default()
+    }
+
     pub(super) fn context(&self) -> ContextMachine {
         use crate::ledger::SessionState;
         if self.row.state != SessionState::Open {

@@ -51,11 +51,17 @@ impl Session {
         self.idle_timer.take().is_some_and(|timer| ctx.cancel_future(timer))
     }
 
-    /// Nothing is lost by it: the harness has shown that it stored the session, and nobody has a use for the runtime.
+    /// Nothing is lost by it: the harness has shown that it stored the session, nobody has a use for the runtime, and
+    /// nothing was left running in it on purpose.
     fn can_hibernate(&self) -> bool {
         let stored = self.row.native.as_ref().is_some_and(|native| native.resumable);
         let warm = self.runtime.as_ref().is_some_and(|runtime| runtime.state == RuntimeState::Ready);
-        stored && warm && self.task.is_none() && self.accepting.is_empty() && self.close.is_open()
+        stored
+            && warm
+            && self.left_running.is_empty()
+            && self.task.is_none()
+            && self.accepting.is_empty()
+            && self.close.is_open()
     }
 
     fn hibernate(&mut self, why: Why) {

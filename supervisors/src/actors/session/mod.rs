@@ -268,6 +268,8 @@ pub(super) struct Session {
     /// What the program is started with, where the program is the task.
     task_request: Option<(TaskId, Delegation)>,
     runtime: Option<ActiveRuntime>,
+    /// Processes that the last task left running on purpose.
+    left_running: Vec<i32>,
     /// Runs while the runtime has no work.
     idle_timer: Option<SpawnHandle>,
     found: Option<Found>,
@@ -297,6 +299,7 @@ impl Session {
             task_created_ms: 0,
             task_request: None,
             runtime: None,
+            left_running: found.left_running(),
             idle_timer: None,
             found: Some(found),
             close: Close::Open,

@@ -161,6 +161,8 @@ impl Handler<TaskSettled> for Session {
         // The block is there before anybody is told.
         let unresolved = settled.row.outcome.as_ref().and_then(|outcome| blocking(outcome, self.row.native.as_ref()));
         self.context.settled(&task.id, unresolved);
+        let evidence = settled.row.outcome.as_ref().map(|outcome| &outcome.evidence);
+        self.left_running = evidence.map(|evidence| evidence.left_running.clone()).unwrap_or_default();
         self.tell_of_block();
         for waiter in task.waiters {
             let _gone = waiter.send(Ok((*settled.row).clone()));
