@@ -10,12 +10,14 @@ use crate::support::kernel::wait_until;
 use crate::support::model::Model;
 use crate::support::shell::{Containment, Done, Shell, assert_whole};
 
-/// A tool and a speech that last longer than any round. Claude Code's Bash tool refuses a plain `sleep`.
+/// A tool and a speech that last longer than any round. Claude Code's Bash tool refuses a plain `sleep`; Codex goes on
+/// without a tool that takes more than ten seconds.
 fn rules() -> String {
     let speech = "and so on ".repeat(400);
     format!(
         r#"[
   {{ "contains": "work long", "after_tool": false, "tool": "python3 -c 'import time; time.sleep(1000)'" }},
+  {{ "contains": "work long", "after_tool": true, "text": "{speech}", "every_ms": 200 }},
   {{ "contains": "slow", "text": "{speech}", "every_ms": 200 }},
   {{ "text": "reply number {{n}}" }}
 ]"#
