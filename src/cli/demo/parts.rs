@@ -60,7 +60,7 @@ const PARTS: [Part; 12] = [
         "completed",
     ),
     cancelled(
-        "is deaf, is cancelled",
+        "has a deaf child, is cancelled",
         Speaks::Lines,
         "spawn ignore-term ;; ignore-cancel ;; say can't hear you ;; hang",
     ),
