@@ -4,6 +4,7 @@ pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod oneshot;
+mod snapshot;
 
 pub use acp::{Acp, AcpOptions};
 pub use claude::Claude;

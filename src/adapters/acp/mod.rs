@@ -9,7 +9,6 @@ mod call;
 mod known;
 mod opening;
 mod permission;
-mod snapshot;
 mod turn;
 mod update;
 mod wire;
@@ -23,12 +22,17 @@ use ostler_supervisors::adapter::{
 use ostler_supervisors::contract::{AgentUsage, InteractionId, NativeId};
 use serde::{Deserialize, Serialize};
 
+use super::snapshot;
+
 use call::Calls;
 use known::Known;
 use opening::Setup;
 use permission::OpenPermission;
 use turn::Turn;
 use wire::{Incoming, Kind};
+
+/// The version of its machine's shape, between two daemons.
+const SNAPSHOT: u32 = 1;
 
 /// What is configured of an ACP agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -61,8 +65,8 @@ impl AdapterKind for Acp {
         Box::new(Machine::new(Setup::new(context, self.options.mode.clone())))
     }
 
-    fn restore(&self, snapshot: &[u8]) -> Result<Box<dyn Adapter>, SnapshotError> {
-        Ok(Box::new(snapshot::restore(snapshot)?))
+    fn restore(&self, bytes: &[u8]) -> Result<Box<dyn Adapter>, SnapshotError> {
+        Ok(Box::new(snapshot::restore::<Machine>(SNAPSHOT, bytes)?))
     }
 }
 
@@ -218,7 +222,7 @@ impl Adapter for Machine {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        snapshot::take(self)
+        snapshot::take(SNAPSHOT, self)
     }
 
     fn counts(&self) -> FrameCounts {

@@ -57,7 +57,7 @@ impl Driven {
         self.machine.tell(told, &mut answer);
         let snapshot = self.machine.snapshot();
         assert!(snapshot.len() <= MAX_SNAPSHOT, "{} bytes", snapshot.len());
-        let restored = snapshot::restore(&snapshot).expect("restores");
+        let restored = snapshot::restore(SNAPSHOT, &snapshot).expect("restores");
         self.machine = Machine { counts: self.machine.counts, ..restored };
         self.facts.extend(answer.facts);
         let json =

@@ -10,7 +10,6 @@ mod control;
 mod message;
 mod outcome;
 mod permission;
-mod snapshot;
 mod system;
 mod tool;
 mod track;
@@ -27,9 +26,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::snapshot;
+
 use control::Asked;
 use message::Block;
 use track::{Background, OpenApprovals, OpenTools, Waking};
+
+/// The version of its machine's shape, between two daemons.
+const SNAPSHOT: u32 = 1;
 
 /// What its stream-json mode is started with. Automatic answers to its own questions are switched off.
 const ARGUMENTS: [&str; 11] = [
@@ -71,8 +75,8 @@ impl AdapterKind for Claude {
         Box::new(Machine::new(context.resume.cloned()))
     }
 
-    fn restore(&self, snapshot: &[u8]) -> Result<Box<dyn Adapter>, SnapshotError> {
-        Ok(Box::new(snapshot::restore(snapshot)?))
+    fn restore(&self, bytes: &[u8]) -> Result<Box<dyn Adapter>, SnapshotError> {
+        Ok(Box::new(snapshot::restore::<Machine>(SNAPSHOT, bytes)?))
     }
 }
 
@@ -255,7 +259,7 @@ impl Adapter for Machine {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        snapshot::take(self)
+        snapshot::take(SNAPSHOT, self)
     }
 
     fn counts(&self) -> FrameCounts {

@@ -58,7 +58,7 @@ impl Replay {
         self.machine.tell(told, &mut answer);
         let snapshot = self.machine.snapshot();
         assert!(snapshot.len() <= MAX_SNAPSHOT, "{}", snapshot.len());
-        let restored = snapshot::restore(&snapshot).expect("restores");
+        let restored = snapshot::restore(SNAPSHOT, &snapshot).expect("restores");
         self.machine = Machine { counts: self.machine.counts, ..restored };
         self.facts.extend(answer.facts);
         let json = |message: &Message| serde_json::from_slice(&message.bytes).expect("JSON");

@@ -9,7 +9,6 @@ mod item;
 mod notification;
 mod options;
 mod response;
-mod snapshot;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -24,7 +23,12 @@ use ostler_supervisors::contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::snapshot;
+
 pub use options::{CodexApproval, CodexOptions, CodexSandbox};
+
+/// The version of its machine's shape, between two daemons.
+const SNAPSHOT: u32 = 1;
 
 /// Codex app-servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,8 +60,8 @@ impl AdapterKind for Codex {
         Box::new(Machine::new(setup, context.resume.cloned()))
     }
 
-    fn restore(&self, snapshot: &[u8]) -> Result<Box<dyn Adapter>, SnapshotError> {
-        Ok(Box::new(snapshot::restore(snapshot)?))
+    fn restore(&self, bytes: &[u8]) -> Result<Box<dyn Adapter>, SnapshotError> {
+        Ok(Box::new(snapshot::restore::<Machine>(SNAPSHOT, bytes)?))
     }
 }
 
@@ -262,7 +266,7 @@ impl Adapter for Machine {
     }
 
     fn snapshot(&self) -> Vec<u8> {
-        snapshot::take(self)
+        snapshot::take(SNAPSHOT, self)
     }
 
     fn counts(&self) -> FrameCounts {

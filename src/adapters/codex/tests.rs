@@ -44,7 +44,7 @@ impl Replay {
         let mut answer = Answer::default();
         self.machine.tell(told, &mut answer);
         assert!(self.machine.snapshot().len() <= MAX_SNAPSHOT);
-        let restored = snapshot::restore(&self.machine.snapshot()).expect("restores");
+        let restored = snapshot::restore(SNAPSHOT, &self.machine.snapshot()).expect("restores");
         self.machine = Machine { counts: self.machine.counts, ..restored };
         self.facts.extend(answer.facts);
         let json =
