@@ -6,6 +6,9 @@ use tokio::sync::mpsc;
 
 use crate::error::{Failure, Kind};
 
+/// The exit code of a command that a signal ended, as of the shell's custom.
+pub(super) const INTERRUPTED: u8 = 130;
+
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::signals::{Signal, signals};
+use super::signals::{INTERRUPTED, Signal, signals};
 use super::table;
 use super::{print_json, print_line};
 use crate::config::Settings;
@@ -29,8 +29,6 @@ use play::{Ended, Seen, play};
 
 /// How often the tree is looked at.
 const LOOK: Duration = Duration::from_millis(100);
-/// Ended by a signal, as of the shell's custom.
-const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {

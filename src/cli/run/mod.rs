@@ -21,15 +21,12 @@ use super::harness::choose;
 use super::printer::{Printer, Text};
 use super::progress::{Progress, Style};
 use super::route::Route;
-use super::signals::{Signal, signals};
+use super::signals::{INTERRUPTED, Signal, signals};
 use crate::config::{Settings, Span};
 use crate::door::{self, Door, Embedded, EmbeddedOptions, Remote};
 use crate::error::{Failure, Kind};
 use verdict::verdict;
 use watch::Watch;
-
-/// Ended by a signal, as of the shell's custom.
-const INTERRUPTED: u8 = 130;
 
 /// Who decides what the agent asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -277,7 +274,7 @@ pub(super) fn exit_code(row: &TaskRow) -> u8 {
         Verdict::Completed { .. } | Verdict::Cancelled { cause: CancelCause::Timeout } => 5,
         Verdict::Failed { .. } if outcome.evidence.proof == Proof::NeverStarted => 3,
         Verdict::Failed { .. } => 1,
-        Verdict::Cancelled { .. } => 130,
+        Verdict::Cancelled { .. } => INTERRUPTED,
         Verdict::Unresolved { .. } => 4,
     }
 }
