@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use serde_json::Value;
 
+use super::colour;
 use super::table::{Fit, brief};
 use crate::door::EventView;
 
@@ -24,8 +25,7 @@ pub(super) enum Style {
 impl Style {
     pub(super) fn of_stderr(quiet: bool) -> Self {
         // A dumb terminal takes no line away.
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        match (quiet, std::io::stderr().is_terminal() && !is_dumb) {
+        match (quiet, std::io::stderr().is_terminal() && !colour::is_dumb()) {
             (true, _) => Self::Quiet,
             (false, true) => Self::Live,
             (false, false) => Self::Lines,

@@ -24,11 +24,15 @@ os.waitpid(pid, 0)
 sys.stdout.buffer.write(said)
 ";
 
+/// What the machine that runs the tests may say of colours.
+const OF_COLOUR: [&str; 4] = ["CI", "CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"];
+
 fn on_terminal(shell: &Shell, columns: u16, environment: &[(&str, &str)], arguments: &[&str]) -> String {
     let as_is = shell.command(arguments);
     let mut command = Command::new("python3");
     command.args(["-c", TERMINAL, &columns.to_string()]).arg(as_is.get_program()).args(arguments);
-    command.current_dir(shell.work()).env_remove("NO_COLOR").env("TERM", "xterm");
+    command.current_dir(shell.work()).env("TERM", "xterm");
+    OF_COLOUR.iter().for_each(|name| _ = command.env_remove(name));
     command.envs(as_is.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.envs(environment.iter().copied()).output().expect("runs");
     String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
@@ -62,6 +66,7 @@ fn colour_is_on_a_terminal_unless_it_is_not_wanted() {
     assert!(coloured(&[("NO_COLOR", "")], &[]));
     assert!(!coloured(&[("NO_COLOR", "1")], &[]));
     assert!(!coloured(&[("TERM", "dumb")], &[]));
+    assert!(!coloured(&[("TERM", "dumb"), ("CI", "true")], &[]));
     assert!(!coloured(&[], &["--color", "never"]));
     assert!(coloured(&[("NO_COLOR", "1")], &["--color", "always"]));
     let piped = |more: &[&str]| shell.ostler(&[&list, more].concat()).stdout.contains('\u{1b}');

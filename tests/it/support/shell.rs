@@ -113,12 +113,14 @@ impl Shell {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(programs::ostler());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"OSTLER_")) {
+            command.env_remove(name);
+        }
         command
             .args(arguments)
             .current_dir(self.work())
             .env("OSTLER_CONFIG", self.path().join("ostler.toml"))
             .env("OSTLER_STATE", self.state())
-            .env_remove("OSTLER_HARNESS")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
