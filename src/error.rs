@@ -21,6 +21,8 @@ pub enum Kind {
     SessionBlocked,
     /// It is closed, or belongs to another process.
     InvalidState,
+    /// The harness cannot do what is wanted of it.
+    Unsupported,
     /// Nothing can be started now.
     HarnessUnavailable,
     /// The store cannot be used.
@@ -48,12 +50,13 @@ pub struct Codes {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::InvalidInput,
         Self::NotFound,
         Self::SessionBusy,
         Self::SessionBlocked,
         Self::InvalidState,
+        Self::Unsupported,
         Self::HarnessUnavailable,
         Self::StoreUnavailable,
         Self::Configuration,
@@ -70,6 +73,7 @@ impl Kind {
             Self::SessionBusy => (3, 409, -32000),
             Self::SessionBlocked => (3, 409, -32002),
             Self::InvalidState => (3, 409, -32000),
+            Self::Unsupported => (3, 422, -32020),
             Self::HarnessUnavailable => (3, 503, -32003),
             Self::StoreUnavailable => (3, 503, -32003),
             Self::Configuration => (2, 500, -32603),
@@ -118,6 +122,7 @@ impl From<SessionError> for Failure {
             | SessionError::Awaited(_)
             | SessionError::ModelFixed(_) => Kind::InvalidState,
             SessionError::Harness(HarnessError::Unknown(_)) => Kind::NotFound,
+            SessionError::Harness(HarnessError::Lacks { .. }) => Kind::Unsupported,
             SessionError::Harness(_) | SessionError::Full(_) | SessionError::Draining => Kind::HarnessUnavailable,
             SessionError::NotClosed(_) => Kind::Unconfirmed,
             SessionError::PromptTooLong { .. } | SessionError::PromptUnfit(_) | SessionError::TaskTaken(_) => {

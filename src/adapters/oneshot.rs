@@ -1,9 +1,9 @@
 //! Any command: the program is the task, its exit status is its report, its output is lines.
 
 use ostler_supervisors::adapter::{
-    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, InterruptMode, Lifetime, Message, OpenContext,
-    SnapshotError, Start, Told,
+    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, Lifetime, Message, OpenContext, SnapshotError, Start, Told,
 };
+use ostler_supervisors::capability::{Capabilities, Capability};
 use ostler_supervisors::contract::{EventKind, MessageId, MessageRole};
 use ostler_supervisors::ledger::OutboxThen;
 use schemars::JsonSchema;
@@ -44,8 +44,11 @@ impl AdapterKind for Oneshot {
         Lifetime::Task
     }
 
-    fn interrupt(&self) -> InterruptMode {
-        InterruptMode::None
+    fn capabilities(&self) -> Capabilities {
+        match self.output {
+            OutputFormat::Text => [Capability::Streaming].into_iter().collect(),
+            OutputFormat::JsonLines => [Capability::Streaming, Capability::Tools].into_iter().collect(),
+        }
     }
 
     fn start(&self, context: OpenContext<'_>) -> Start {

@@ -11,7 +11,8 @@ use serde_json::Value as Json;
 use super::file::{DeadlinesFile, LedgerFile, LimitsFile};
 use super::read::{Assigned, read};
 use super::{
-    AdapterName, ControlGroups, File, HarnessFile, Key, Loopback, Origin, Problem, ReportName, Source, Span, state_home,
+    AdapterName, CapabilitiesFile, ControlGroups, File, HarnessFile, Key, Loopback, Origin, Problem, ReportName,
+    Source, Span, build, state_home,
 };
 use crate::adapters::{CodexOptions, OutputFormat, PromptBy};
 
@@ -111,6 +112,7 @@ fn harness(adapter: AdapterName) -> HarnessFile {
         frame_cap_mib: NonZeroU32::new(FRAME_CAP_MIB),
         on_lost_session: Some(OnLostSession::default()),
         idle_timeout: Some(Span(IDLE_TIMEOUT)),
+        capabilities: Some(CapabilitiesFile::declare(&build::adapter(adapter, &HarnessFile::default()).capabilities())),
         deadlines: Some(DeadlinesFile { interrupt, end_of_input, terminate, kill, stray, ready }),
         ..HarnessFile::default()
     };

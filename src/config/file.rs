@@ -10,7 +10,7 @@ use ostler_supervisors::harness::OnLostSession;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{HarnessLimitsFile, Loopback, Span};
+use super::{CapabilitiesFile, HarnessLimitsFile, Loopback, Span};
 use crate::adapters::{CodexApproval, CodexSandbox, OutputFormat, PromptBy};
 
 /// What may be the name of a harness.
@@ -161,6 +161,9 @@ pub struct HarnessFile {
     /// How long a runtime of it may be idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Span>,
+    /// What it can do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<CapabilitiesFile>,
     /// What its processes and its tree may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<HarnessLimitsFile>,

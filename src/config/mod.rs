@@ -1,6 +1,8 @@
 //! Settings: built in, of the system, the user, the project, the environment, flags; the later one wins, key by key.
 
+mod build;
 mod builtin;
+mod capabilities;
 mod file;
 mod key;
 mod layers;
@@ -21,17 +23,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_supervisors::actors::OpenLimits;
 use ostler_supervisors::contract::HarnessId;
-use ostler_supervisors::harness::{Deadlines, Harness, Secret};
-use ostler_supervisors::machines::settlement::{EmptyOutput, ReportMode};
+use ostler_supervisors::harness::Harness;
 
-use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
 use crate::error::{Failure, Kind};
+use build::build;
 
+pub use capabilities::CapabilitiesFile;
 pub use file::{AdapterName, ControlGroups, DeadlinesFile, File, HarnessFile, ReportName};
 pub use key::Key;
 pub use layers::{FileSeen, FileState, Surroundings, Valued};
@@ -232,60 +233,4 @@ fn state_home() -> PathBuf {
 fn xdg(variable: &str, below_home: &str) -> PathBuf {
     let set = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     set.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(below_home))
-}
-
-fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failure> {
-    let missing = |key: &str| Failure::new(Kind::Configuration, format!("harness.{id} has no {key}"));
-    let adapter: Arc<dyn ostler_supervisors::adapter::AdapterKind> =
-        match file.adapter.ok_or_else(|| missing("adapter"))? {
-            AdapterName::Oneshot => Arc::new(Oneshot {
-                prompt: file.prompt.unwrap_or(PromptBy::Argument),
-                output: file.output.unwrap_or(OutputFormat::Text),
-            }),
-            AdapterName::Acp => Arc::new(Acp { options: AcpOptions { mode: file.mode.clone() } }),
-            AdapterName::Codex => {
-                let defaults = CodexOptions::default();
-                Arc::new(Codex {
-                    options: CodexOptions {
-                        approval_policy: file.approval_policy.unwrap_or(defaults.approval_policy),
-                        sandbox: file.sandbox.unwrap_or(defaults.sandbox),
-                    },
-                })
-            }
-            AdapterName::Claude => Arc::new(Claude),
-        };
-    let command = file.command.clone().filter(|command| !command.is_empty()).ok_or_else(|| missing("command"))?;
-    let empty = if file.empty_ok == Some(true) { EmptyOutput::Accepted } else { EmptyOutput::Suspicious };
-    let report = match file.report.or_else(|| file.adapter.map(builtin::report)) {
-        Some(ReportName::ExitStatus) => ReportMode::ExitStatus(empty),
-        Some(ReportName::Protocol) | None => ReportMode::Protocol,
-    };
-    let secret = |(name, value): (&String, &String)| (name.clone(), Secret::new(value.clone()));
-    Ok(Harness {
-        id: id.clone(),
-        command,
-        inherit: file.inherit.clone().unwrap_or_else(builtin::inherit),
-        environment: file.environment.iter().flatten().map(secret).collect(),
-        adapter,
-        report,
-        deadlines: deadlines(file),
-        helpers: file.helpers.clone().unwrap_or_default(),
-        frame_cap: (file.frame_cap_mib.map_or(builtin::FRAME_CAP_MIB, u32::from) as usize) << 20,
-        on_lost_session: file.on_lost_session.unwrap_or_default(),
-        idle_timeout: file.idle_timeout.map_or(builtin::IDLE_TIMEOUT, |span| span.0),
-        limits: file.limits.as_ref().map(HarnessLimitsFile::limits).unwrap_or_default(),
-    })
-}
-
-fn deadlines(file: &HarnessFile) -> Deadlines {
-    let given = file.deadlines.clone().unwrap_or_default();
-    let pick = |given: Option<Span>, built_in: Duration| given.map_or(built_in, |span| span.0);
-    Deadlines {
-        interrupt: pick(given.interrupt, builtin::DEADLINES.interrupt),
-        end_of_input: pick(given.end_of_input, builtin::DEADLINES.end_of_input),
-        terminate: pick(given.terminate, builtin::DEADLINES.terminate),
-        kill: pick(given.kill, builtin::DEADLINES.kill),
-        stray: pick(given.stray, builtin::DEADLINES.stray),
-        ready: pick(given.ready, builtin::DEADLINES.ready),
-    }
 }

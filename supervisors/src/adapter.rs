@@ -9,6 +9,7 @@ mod answer;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::capability::Capabilities;
 use crate::contract::{
     AgentUsage, ClearReason, Delegation, EffectKind, FailureKind, InteractionId, InteractionRequest,
     InteractionResponse, MessageId, MessageRole, NativeId, SessionSpec, StopReason, TaskId, WarningKind, WorkId,
@@ -316,8 +317,8 @@ pub trait AdapterKind: Send + Sync {
     /// Whether a program serves one task or a session.
     fn lifetime(&self) -> Lifetime;
 
-    /// How it is interrupted.
-    fn interrupt(&self) -> InterruptMode;
+    /// What it can do at most. A harness may be configured to less.
+    fn capabilities(&self) -> Capabilities;
 
     /// How a program is started.
     fn start(&self, context: OpenContext<'_>) -> Start;

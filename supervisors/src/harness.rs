@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::adapter::{AdapterKind, OpenContext};
+use crate::capability::{Capabilities, Capability};
 use crate::contract::HarnessId;
 use crate::machines::settlement::ReportMode;
 use crate::machines::task::{StrayPolicy, TaskPolicy};
@@ -95,6 +96,8 @@ pub struct Harness {
     pub environment: BTreeMap<String, Secret>,
     /// How it is spoken to.
     pub adapter: Arc<dyn AdapterKind>,
+    /// What it can do.
+    pub capabilities: Capabilities,
     /// What counts as its report.
     pub report: ReportMode,
     /// Its deadlines.
@@ -118,6 +121,14 @@ pub enum HarnessError {
     /// No harness of this id is configured.
     #[error("no harness {0} is configured; `ostler harness list` shows them")]
     Unknown(HarnessId),
+    /// It cannot do what is wanted of it.
+    #[error("harness {harness} {}; `ostler harness show {harness}` shows its capabilities", .capability.lacking())]
+    Lacks {
+        /// Which harness.
+        harness: HarnessId,
+        /// What it lacks.
+        capability: Capability,
+    },
     /// It failed too often; it is tried again later.
     #[error("harness {id} failed {failures} times in a row; it is tried again in {} s", .retry.as_secs())]
     Broken {
@@ -163,11 +174,25 @@ impl Harness {
     pub fn task_policy(&self, strays: StrayPolicy) -> TaskPolicy {
         TaskPolicy {
             mode: self.report,
-            interrupt: self.adapter.interrupt(),
+            interrupt: self.capabilities.interrupt(),
             interrupt_grace: self.deadlines.interrupt,
             cancel_budget: self.deadlines.cancel_budget(),
             strays,
             stray_grace: self.deadlines.stray,
+        }
+    }
+
+    /// Whether its caller may choose this model.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessError::Lacks`].
+    pub fn takes_model(&self, model: Option<&str>) -> Result<(), HarnessError> {
+        match model {
+            Some(_) if !self.capabilities.has(Capability::Model) => {
+                Err(HarnessError::Lacks { harness: self.id.clone(), capability: Capability::Model })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub mod actors;
 pub mod adapter;
+pub mod capability;
 pub mod clock;
 pub mod contract;
 pub mod faults;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::adapter::{
-    Adapter, AdapterKind, Answer, FrameCounts, InterruptMode, Lifetime, OpenContext, SnapshotError, Start, Told,
-};
+use crate::adapter::{Adapter, AdapterKind, Answer, FrameCounts, Lifetime, OpenContext, SnapshotError, Start, Told};
+use crate::capability::Capabilities;
 use crate::contract::HarnessId;
 use crate::harness::{Deadlines, Harness, OnLostSession};
 use crate::machines::settlement::ReportMode;
@@ -30,6 +29,7 @@ pub(crate) fn harness(id: HarnessId) -> Harness {
         inherit: Vec::new(),
         environment: BTreeMap::new(),
         adapter: Arc::new(Deaf),
+        capabilities: Capabilities::default(),
         report: ReportMode::Protocol,
         deadlines: DEADLINES,
         helpers: Vec::new(),
@@ -47,8 +47,8 @@ impl AdapterKind for Deaf {
         Lifetime::Session
     }
 
-    fn interrupt(&self) -> InterruptMode {
-        InterruptMode::None
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn start(&self, _: OpenContext<'_>) -> Start {

@@ -16,9 +16,9 @@ mod wire;
 use std::collections::BTreeMap;
 
 use ostler_supervisors::adapter::{
-    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, InterruptMode, Lifetime, OpenContext, SnapshotError, Start,
-    Told,
+    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, Lifetime, OpenContext, SnapshotError, Start, Told,
 };
+use ostler_supervisors::capability::Capabilities;
 use ostler_supervisors::contract::{AgentUsage, InteractionId, NativeId};
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +53,8 @@ impl AdapterKind for Acp {
         Lifetime::Session
     }
 
-    fn interrupt(&self) -> InterruptMode {
-        InterruptMode::Native
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
     }
 
     fn start(&self, _: OpenContext<'_>) -> Start {

@@ -18,9 +18,10 @@ mod usage;
 use std::collections::BTreeMap;
 
 use ostler_supervisors::adapter::{
-    Adapter, AdapterKind, Answer, EndReport, Fact, Frame, FrameCounts, InterruptMode, Lifetime, OpenContext,
-    SnapshotError, Start, Told,
+    Adapter, AdapterKind, Answer, EndReport, Fact, Frame, FrameCounts, Lifetime, OpenContext, SnapshotError, Start,
+    Told,
 };
+use ostler_supervisors::capability::Capabilities;
 use ostler_supervisors::contract::{AgentUsage, ApprovalPolicy, Delegation, NativeId, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -59,8 +60,8 @@ impl AdapterKind for Claude {
         Lifetime::Session
     }
 
-    fn interrupt(&self) -> InterruptMode {
-        InterruptMode::Native
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
     }
 
     fn start(&self, context: OpenContext<'_>) -> Start {

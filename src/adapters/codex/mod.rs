@@ -14,9 +14,9 @@ mod usage;
 use std::collections::BTreeMap;
 
 use ostler_supervisors::adapter::{
-    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, InterruptMode, Lifetime, OpenContext, SnapshotError, Start,
-    Told,
+    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, Lifetime, OpenContext, SnapshotError, Start, Told,
 };
+use ostler_supervisors::capability::Capabilities;
 use ostler_supervisors::contract::{
     AgentUsage, ApprovalPolicy, Delegation, InteractionId, InteractionResponse, NativeId,
 };
@@ -42,8 +42,8 @@ impl AdapterKind for Codex {
         Lifetime::Session
     }
 
-    fn interrupt(&self) -> InterruptMode {
-        InterruptMode::Native
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
     }
 
     fn start(&self, _: OpenContext<'_>) -> Start {

@@ -252,7 +252,7 @@ fn overheated() -> EndReport {
 
 #[test]
 fn case_b7_an_interrupt_is_a_message_and_the_runtime_takes_the_next_task() {
-    assert_eq!(Codex::default().interrupt(), InterruptMode::Native);
+    assert_eq!(Codex::default().capabilities(), Capabilities::all());
     let mut replay = in_a_turn();
     let mut answer = Answer::default();
     replay.machine.tell(Told::Interrupt, &mut answer);

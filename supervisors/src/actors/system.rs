@@ -288,15 +288,14 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`SessionError::Harness`] for one that is not configured.
+    /// [`SessionError::Harness`] for one that is not configured, or cannot be what is wanted of it.
     pub async fn open_session(&self, harness: HarnessId, spec: SessionSpec) -> Result<SessionId, SessionError> {
         let env = self.services()?.env;
         if env.is_draining() {
             return Err(SessionError::Draining);
         }
-        if env.harness(&harness).is_none() {
-            return Err(HarnessError::Unknown(harness).into());
-        }
+        let configured = env.harness(&harness).ok_or_else(|| HarnessError::Unknown(harness.clone()))?;
+        configured.takes_model(spec.model.as_deref())?;
         let row = sessions::new_row(&env, harness, spec);
         let id = row.id.clone();
         let data = json!({ "harness": row.harness, "directory": row.spec.directory, "model": row.spec.model });

@@ -112,6 +112,7 @@ pub mod kinds {
         NATIVE_LOST = "ostler.session.native_lost";
         SESSION_HIBERNATED = "ostler.session.hibernated";
         RUNTIME_OPENED = "ostler.runtime.opened";
+        RUNTIME_READY = "ostler.runtime.ready";
         RUNTIME_LIMITED = "ostler.runtime.limited";
         RUNTIME_EXITED = "ostler.runtime.exited";
         RUNTIME_CLOSED = "ostler.runtime.closed";

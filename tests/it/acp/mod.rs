@@ -5,6 +5,7 @@ mod a_daemon_that_was_killed_goes_on;
 mod a_session_is_loaded_in_a_new_process;
 mod cancels_in_each_phase;
 mod turns_and_their_ends;
+mod what_it_cannot_is_not_tried;
 
 use std::process::Child;
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! Real agents of three kinds under one daemon, each with its own session: cancelled and closed in any order, none
 //! disturbs another, and nothing is left of any.
 
+mod what_is_declared_is_so;
+
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -88,6 +90,7 @@ fn ten_real_agents_are_cancelled_and_closed_in_any_order() {
     for seed in 0..rounds() {
         round(&shell, &mut Random(seed));
     }
+    assert_eq!(at_once(&starts(&shell)), STARTS, "as many as may, and never more: {:?}", starts(&shell));
     shell.end(daemon);
     shell.assert_nothing_left();
 }
@@ -128,6 +131,26 @@ fn round(shell: &Shell, random: &mut Random) {
         assert_eq!(shell.ostler(&["session", "close", session]).code, 0);
     }
     assert_eq!(shell.marker.alive(), vec![], "every session is closed");
+}
+
+/// From when to when each runtime was starting, in milliseconds.
+fn starts(shell: &Shell) -> Vec<(u64, u64)> {
+    let of_task = |task: &Value| {
+        let events = shell.events(task["session"].as_str().expect("an id"));
+        let of_kinds = |kinds: &[&str]| {
+            let found = events.iter().find(|event| kinds.contains(&event["type"].as_str().expect("a type")));
+            found.map(|event| (event["timestamp"].as_f64().expect("seconds") * 1000.0).round() as u64)
+        };
+        let over = of_kinds(&["ostler.runtime.ready", "ostler.runtime.closed"]);
+        Some((of_kinds(&["ostler.runtime.opened"])?, over.expect("a start is over")))
+    };
+    shell.tasks().iter().filter_map(of_task).collect()
+}
+
+/// The most starts at one time; one that is over makes place for one in the same millisecond.
+fn at_once(starts: &[(u64, u64)]) -> usize {
+    let under_way = |at: u64| starts.iter().filter(|(from, to)| (*from..*to).contains(&at)).count();
+    starts.iter().map(|(from, _)| under_way(*from)).max().unwrap_or(0)
 }
 
 fn harness(shell: &Shell, task: &Value) -> String {

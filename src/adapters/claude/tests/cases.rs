@@ -48,7 +48,7 @@ fn the_program_is_started_for_its_protocol_and_resumes_by_an_argument() {
     let id = "native".parse().expect("id");
     let start = Claude.start(OpenContext { spec: &spec, resume: Some(&id), task: None });
     assert!(start.arguments.ends_with(&["--model", "m", "--resume", "native"].map(str::to_owned)), "{start:?}");
-    assert_eq!((Claude.lifetime(), Claude.interrupt()), (Lifetime::Session, InterruptMode::Native));
+    assert_eq!((Claude.lifetime(), Claude.capabilities()), (Lifetime::Session, Capabilities::all()));
 }
 
 #[test]

@@ -16,15 +16,19 @@ use std::sync::Arc;
 use actix::prelude::*;
 use ostler_keeper::folder::LastWord;
 use ostler_keeper::{Exit, Report, Stream};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::guard::ExitGuard;
 use super::journal::{Draft, Store, Stored};
 use super::opens::{LivePermit, StartPermit};
+use super::render;
 use super::session::{RuntimeNews, Session, SessionChild};
 use super::system::Env;
 use super::task::{Facts, FactsOf, Task};
 use crate::adapter::{Adapter, Answer, Fact, Lifetime, MAX_SNAPSHOT, Told};
+use crate::capability::Capability;
+use crate::contract::event::kinds;
 use crate::contract::{Delegation, ExitFact, InteractionId, InteractionResponse, NativeId, SessionSpec, TaskId};
 use crate::framer::Framer;
 use crate::harness::{Harness, Plan};
@@ -47,6 +51,8 @@ pub(super) struct Ticket {
     send: u64,
     /// The runtime is over, and its row is gone.
     gone: bool,
+    /// A start that is over by then, and not before: what is recorded of starts is as throttled as they are.
+    _start: Option<StartPermit>,
 }
 
 /// Something is durable, or it was refused.
@@ -307,7 +313,13 @@ impl Runtime {
             // Nothing to store, so nothing that becomes durable: only the room comes back.
             return self.give(give);
         }
-        let ticket = Ticket { give, ack: Some(self.stored_offset.0), send: self.next_message - 1, gone: false };
+        let ticket = Ticket {
+            give,
+            ack: Some(self.stored_offset.0),
+            send: self.next_message - 1,
+            _start: self.start.take_if(|_| self.adapter.as_ref().is_some_and(|adapter| adapter.is_ready())),
+            ..Ticket::default()
+        };
         match &mut self.task {
             Serving::Task(task) => task.do_send(Facts { of: self.facts_of, facts, then, draft, ticket }),
             Serving::Leaving(held) => {
@@ -346,13 +358,17 @@ impl Runtime {
         for fact in facts {
             match fact {
                 Fact::Ready => {
-                    self.start = None;
+                    if self.harness.adapter.lifetime() == Lifetime::Session {
+                        let data = json!({ "runtime_id": self.row.id });
+                        draft.events.push(render::outside(kinds::RUNTIME_READY, data));
+                    }
                     self.news(RuntimeNews::Ready);
                 }
                 Fact::NotReady { message } => self.news(RuntimeNews::NotReady(message)),
                 Fact::NativeLost { message } => self.news(RuntimeNews::NativeLost(message)),
                 Fact::NativeSession { id, stored } => {
-                    let native = NativeSession { id, resumable: stored };
+                    let resumable = stored && self.harness.capabilities.has(Capability::Resume);
+                    let native = NativeSession { id, resumable };
                     let session = self.row.session.clone();
                     draft.changes.push(Change::Native { session, native: native.clone() });
                     self.news(RuntimeNews::Native(native));
@@ -509,9 +525,9 @@ impl Handler<Serve> for Runtime {
 fn late(facts: Vec<Fact>, draft: &mut Draft) {
     for fact in facts {
         if let Fact::Warning { .. } | Fact::Noise { .. } = fact
-            && let Some((kind, data)) = super::render::fact(&fact)
+            && let Some((kind, data)) = render::fact(&fact)
         {
-            draft.events.push(super::render::outside(kind, data));
+            draft.events.push(render::outside(kind, data));
         }
     }
 }

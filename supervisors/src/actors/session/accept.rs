@@ -113,6 +113,7 @@ impl Session {
         if let Some(why) = harness.adapter.refuses(&delegation.prompt, &harness.command) {
             return Err(SessionError::PromptUnfit(why));
         }
+        harness.takes_model(delegation.model.as_deref())?;
         let resumable = self.row.native.as_ref().is_some_and(|native| native.resumable);
         match self.runtime.is_some() && !resumable && self.with_model_of(delegation).is_some() {
             true => Err(SessionError::ModelFixed(self.row.id.clone())),
