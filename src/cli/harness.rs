@@ -91,7 +91,7 @@ fn list(settings: &Settings, as_json: bool) -> Result<u8, Failure> {
         return Ok(0);
     }
     let row = |(id, harness): (&HarnessId, &HarnessFile)| {
-        let adapter = harness.adapter.map(|adapter| format!("{adapter:?}").to_lowercase()).unwrap_or_default();
+        let adapter = harness.adapter.map(|adapter| adapter.word().to_owned()).unwrap_or_default();
         let program = program(harness).map(|path| path.display().to_string());
         let missing = || format!("not installed: {}", harness.install.as_deref().unwrap_or("no hint"));
         vec![id.to_string(), adapter, program.unwrap_or_else(missing)]

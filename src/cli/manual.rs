@@ -59,11 +59,21 @@ fn name(command: &Command) -> &str {
 
 fn page(command: &Command) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
-    let written = clap_mangen::Man::new(command.clone()).render(&mut text);
-    let written = written.and_then(|()| if name(command) == "ostler" { files().to_writer(&mut text) } else { Ok(()) });
+    // What follows the help are the exit codes, and a page has a section of its own for those.
+    let exit_status = command.get_after_help().map(|text| section("EXIT STATUS", &text.to_string()));
+    let sections = exit_status.into_iter().chain((name(command) == "ostler").then(files));
+    let written = clap_mangen::Man::new(command.clone().after_help(None)).render(&mut text);
+    let written = written.and_then(|()| sections.into_iter().try_for_each(|section| section.to_writer(&mut text)));
     // Memory can be written.
     written.map_err(|error| Failure::new(Kind::Internal, error.to_string()))?;
     Ok(text)
+}
+
+fn section(head: &str, text: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", [head]);
+    roff.text([roman(text)]);
+    roff
 }
 
 /// The files, which the command line does not know of.
@@ -99,7 +109,8 @@ mod tests {
         let page = String::from_utf8(page(&command).expect("a page")).expect("UTF-8").replace('\\', "");
         let verbs = command.get_subcommands().map(|verb| format!("ostler-{}(1)", verb.get_name()));
         let flags = command.get_arguments().filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
-        let more = [".SH FILES", "/etc/ostler/ostler.toml", "130 cancelled"].map(str::to_owned);
+        let more = [".SH FILES", "/etc/ostler/ostler.toml", ".SH \"EXIT STATUS\"", "130 cancelled"].map(str::to_owned);
+        assert!(!page.contains(".SH EXTRA"), "{page}");
         for word in verbs.chain(flags).chain(more) {
             assert!(page.contains(&word), "{word}: {page}");
         }

@@ -94,6 +94,18 @@ pub enum AdapterName {
     Claude,
 }
 
+impl AdapterName {
+    /// Its name in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Oneshot => "oneshot",
+            Self::Codex => "codex",
+            Self::Acp => "acp",
+            Self::Claude => "claude",
+        }
+    }
+}
+
 /// What counts as a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -134,6 +134,7 @@ impl Layers {
     fn words(&mut self, around: &Surroundings) -> Vec<Assigned> {
         let root = Node::root(&self.schema);
         let texts = words::variables(root, &around.environment).into_iter().chain(words::flags(root, &around.set));
+        self.problems.extend(words::misspelt(root, &around.environment));
         let mut over = Vec::new();
         for text in texts {
             let (mut assigned, problems) = match text {

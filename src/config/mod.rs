@@ -4,6 +4,7 @@ mod build;
 mod builtin;
 mod capabilities;
 mod file;
+mod foreign;
 mod key;
 mod layers;
 mod limits;
@@ -155,7 +156,8 @@ impl Settings {
             let failure = build(id, harness).err()?;
             Some(Problem { origin: layers.place_of_harness(id.as_str()), wrong: Wrong::Harness(failure.message) })
         };
-        let problems: Vec<_> = settings.harnesses.iter().filter_map(wrong).collect();
+        let mut problems = foreign::keys(&layers.values);
+        problems.extend(settings.harnesses.iter().filter_map(wrong));
         if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
     }
 

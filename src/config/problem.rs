@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::{Key, Origin};
+use super::{AdapterName, Key, Origin};
 use crate::error::{Failure, Kind};
 
 /// Problems that are told; a file can have any number.
@@ -58,6 +58,22 @@ pub enum Wrong {
         /// What is wrong with it.
         said: String,
     },
+    /// The key of another adapter.
+    #[error("{key} is one of the adapter {}, and this harness has {}", .owner.word(), .adapter.word())]
+    OfAnotherAdapter {
+        /// The key.
+        key: Key,
+        /// Whose it is.
+        owner: AdapterName,
+        /// Which the harness has.
+        adapter: AdapterName,
+    },
+    /// There is no such variable, and one much like it.
+    #[error("no such variable is read; the nearest is {nearest}")]
+    NoVariable {
+        /// What may have been meant.
+        nearest: String,
+    },
     /// A harness cannot be made of what is set.
     #[error("{0}")]
     Harness(String),
@@ -94,8 +110,9 @@ impl Wrong {
             | Self::Value { key, .. }
             | Self::NotTrusted { key, .. }
             | Self::NeverOfProject { key }
+            | Self::OfAnotherAdapter { key, .. }
             | Self::FileOnly { key } => Some(key),
-            Self::Unreadable(_) | Self::Syntax(_) | Self::Harness(_) | Self::Twice(_) => None,
+            Self::NoVariable { .. } | Self::Unreadable(_) | Self::Syntax(_) | Self::Harness(_) | Self::Twice(_) => None,
         }
     }
 }

@@ -12,6 +12,11 @@ use super::read::Assigned;
 use super::schema::Node;
 use super::{Key, Origin, Problem, Source, Wrong};
 
+/// A name that is so many letters off is a mistake in writing.
+const MISSPELT: usize = 2;
+/// A longer name is none of ours.
+const LONGEST: usize = 64;
+
 /// The flag that sets any key.
 const SET: &str = "--set";
 
@@ -40,6 +45,20 @@ pub(super) fn variables(root: Node<'_>, environment: &BTreeMap<OsString, OsStrin
         Some(text.map(|text| (source.clone(), assignment(root, &key, text))))
     };
     root.keys().into_iter().filter_map(set).collect()
+}
+
+/// Variables that are almost those of a key. Any other is no business of the configuration: agents and tests have
+/// some of their own.
+pub(super) fn misspelt(root: Node<'_>, environment: &BTreeMap<OsString, OsString>) -> Vec<Problem> {
+    let known: Vec<_> = root.keys().iter().filter_map(variable).collect();
+    let wrong = |name: &OsString| {
+        let name = name.to_str().filter(|name| !known.iter().any(|known| known == name))?;
+        let near = |known: &&String| strsim::damerau_levenshtein(name, known) <= MISSPELT;
+        let nearest = known.iter().find(near)?.clone();
+        let origin = Origin { source: Arc::new(Source::Variable(name.to_owned())), line: None };
+        Some(Problem { origin, wrong: Wrong::NoVariable { nearest } })
+    };
+    environment.keys().filter(|name| name.len() <= LONGEST).filter_map(wrong).collect()
 }
 
 /// What flags set.

@@ -137,3 +137,25 @@ fn a_hostile_file_makes_a_short_message_without_control_characters() {
     let told = machine.wrong();
     assert!(told.len() < 1_000 && !told.contains('\u{1b}'), "{told}");
 }
+
+#[test]
+fn a_key_of_another_adapter_is_wrong_where_somebody_set_it() {
+    let machine = Machine::new();
+    machine.write("user.toml", "[harness.claude]\nsandbox = \"read-only\"\n");
+    let told = "user.toml:2: harness.claude.sandbox is one of the adapter codex, and this harness has claude";
+    assert_eq!(machine.wrong(), told);
+    // What is built in for the adapter that somebody replaced is no mistake of his.
+    machine.write("user.toml", "[harness.codex]\nadapter = \"acp\"\ncommand = [\"codex-acp\"]\n");
+    machine.settings();
+}
+
+#[test]
+fn a_variable_that_is_almost_one_of_ours_is_named() {
+    let mut machine = Machine::new();
+    machine.variable("OSTLER_AGENT_LOG", "/x");
+    machine.variable("OSTLER_RUNTIME", "rt_1");
+    machine.settings();
+    machine.variable("OSTLER_LIMITS_START_CONCURENCY", "3");
+    let told = "no such variable is read; the nearest is OSTLER_LIMITS_START_CONCURRENCY";
+    assert_eq!(machine.wrong(), format!("OSTLER_LIMITS_START_CONCURENCY: {told}"));
+}

@@ -9,6 +9,7 @@ use ostler_supervisors::ledger::LedgerError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use tokio::sync::oneshot;
 
 use super::error;
 
@@ -24,14 +25,24 @@ const USER_VERSION_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
 /// Holds other processes off while a file is made or brought up to date; SQLite's own locks cover single statements.
-pub(super) async fn lock(path: &Path) -> Result<File, LedgerError> {
+///
+/// # Errors
+///
+/// [`LedgerError::Held`] if another process has it for longer than the timeout.
+pub(super) async fn lock(path: &Path, timeout: Duration) -> Result<File, LedgerError> {
     let path = path.with_extension("lock");
-    let lock = move || {
-        let file = File::options().create(true).write(true).truncate(false).open(path)?;
-        file.lock()?;
-        Ok(file)
-    };
-    let locked = tokio::task::spawn_blocking(lock).await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    let (reply, locked) = oneshot::channel();
+    // Nothing ends a wait for a lock: its thread goes on by itself, and gives back what nobody waits for any more.
+    std::thread::spawn(move || {
+        let lock = || {
+            let file = File::options().create(true).write(true).truncate(false).open(path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        drop(reply.send(lock()));
+    });
+    let locked = tokio::time::timeout(timeout, locked).await.map_err(|_| LedgerError::Held)?;
+    let locked = locked.unwrap_or_else(|gone| Err(std::io::Error::other(gone)));
     locked.map_err(|source| LedgerError::Store { doing: "lock it", source: Box::new(source) })
 }
 

@@ -65,9 +65,9 @@ impl SqliteLedger {
     /// # Errors
     ///
     /// [`LedgerError::Foreign`], [`LedgerError::Newer`] or [`LedgerError::Corrupt`] for a file that is not to be
-    /// touched, and is not; [`LedgerError::Busy`], [`LedgerError::Full`].
+    /// touched, and is not; [`LedgerError::Held`], [`LedgerError::Busy`], [`LedgerError::Full`].
     pub async fn open(options: SqliteOptions) -> Result<Self, LedgerError> {
-        let _alone = file::lock(&options.path).await?;
+        let _alone = file::lock(&options.path, options.busy_timeout).await?;
         if file::check(&options.path)? == file::Found::Nothing {
             file::create(&options.path, options.busy_timeout).await?;
         }

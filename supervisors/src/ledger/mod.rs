@@ -132,6 +132,9 @@ pub enum LedgerError {
     /// Another process holds the lock for longer than the timeout.
     #[error("the ledger is locked by another process; it is tried again")]
     Busy,
+    /// Another process makes the file or brings it up to date, for longer than the timeout.
+    #[error("another process has been making the ledger, or bringing it up to date, for a while; try again later")]
+    Held,
     /// The file was written by a newer Ostler.
     #[error("the ledger {path} has schema version {found}, this Ostler knows up to {known}: use a newer Ostler")]
     Newer {

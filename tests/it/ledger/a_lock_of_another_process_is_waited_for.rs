@@ -61,3 +61,22 @@ async fn held_for_a_while_it_is_waited_for() {
     release.join().expect("released");
     assert_whole(&stream(&ledger, "a", 10).await, "a", 3);
 }
+
+#[tokio::test]
+async fn one_that_is_being_made_by_another_process_is_waited_for_and_no_longer_than_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = SqliteOptions::new(folder.path().join("ledger.sqlite"));
+    options.busy_timeout = Duration::from_millis(200);
+    let lock = std::fs::File::create(folder.path().join("ledger.lock")).expect("made");
+    lock.lock().expect("locked");
+    let refused = SqliteLedger::open(options.clone()).await.err();
+    assert!(matches!(refused, Some(LedgerError::Held)), "{refused:?}");
+    assert!(!options.path.exists(), "nothing was made");
+    options.busy_timeout = Duration::from_secs(60);
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(lock);
+    });
+    SqliteLedger::open(options).await.expect("opens");
+    release.join().expect("released");
+}
