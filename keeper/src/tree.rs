@@ -78,11 +78,12 @@ impl Stat {
     }
 }
 
+/// The kernel shows 100 ticks a second to programs, whatever it counts in itself.
+pub const MILLIS_PER_TICK: u64 = 10;
+
 /// Time since boot in the ticks of [`Stat::start`].
 pub fn ticks(since_boot: std::time::Duration) -> u64 {
-    /// The kernel shows 100 ticks a second to programs, whatever it counts in itself.
-    const MILLIS_PER_TICK: u128 = 10;
-    (since_boot.as_millis() / MILLIS_PER_TICK) as u64
+    since_boot.as_millis() as u64 / MILLIS_PER_TICK
 }
 
 /// A file of a process; `None` if the kernel says that the process is gone.

@@ -55,6 +55,10 @@ fn command(arguments: &[String]) -> Command {
 pub(crate) fn play(arguments: &[String]) -> ExitCode {
     match arguments.first().map(String::as_str).unwrap_or("sleep") {
         "setsid" => own_session(),
+        "late-setsid" => {
+            std::thread::sleep(Duration::from_millis(100));
+            own_session();
+        }
         "run-setsid" => return run_in_own_session(arguments.get(1)),
         "double-fork" => {
             spawn(&["setsid".to_owned()]);

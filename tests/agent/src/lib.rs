@@ -40,9 +40,10 @@
 //! | `end REASON` | ends the turn with this stop reason |
 //! | `read-nothing` | never reads its input again |
 //!
-//! Kinds of child: `sleep`, `ignore-term`, `setsid`, `double-fork`, `env-i`, `hold-pipes`, `leader-thread`,
-//! `fork-loop`, `exec-loop`, `stopped`, `niced`, `nohup`, `spin`, `heartbeat PATH` (rewrites the file every 20 ms,
-//! deaf to SIGTERM, in a session of its own), `quiet-server` (ignores the end of its input).
+//! Kinds of child: `sleep`, `ignore-term`, `setsid`, `late-setsid` (a tenth of a second after its birth),
+//! `double-fork`, `env-i`, `hold-pipes`, `leader-thread`, `fork-loop`, `exec-loop`, `stopped`, `niced`, `nohup`, `spin`,
+//! `heartbeat PATH` (rewrites the file every 20 ms, deaf to SIGTERM, in a session of its own), `quiet-server` (ignores
+//! the end of its input).
 //!
 //! Environment: `OSTLER_AGENT_LOG` names a file to which one line per prompt received is appended;
 //! `OSTLER_AGENT_START` is a script obeyed before anything is read; `OSTLER_AGENT_HISTORY` names a folder in which

@@ -40,6 +40,19 @@ fn in_mid_tool_the_tool_is_gone_and_so_is_what_it_left() {
 }
 
 #[test]
+fn what_is_only_on_its_way_into_a_session_of_its_own_is_gone_as_well() {
+    over_a_daemon(|shell| {
+        let child = start(shell, "spawn late-setsid ;; say up ;; hang");
+        let left = running(shell, "late-setsid");
+        let agent = running(shell, "acp ");
+        let done = cancel(child);
+        assert_eq!(verdict(&done), is(130, "cancelled", "end_report"), "{done:?}");
+        assert!(!is_alive(left));
+        assert!(is_alive(agent), "the runtime stayed warm");
+    });
+}
+
+#[test]
 fn an_agent_that_answers_late_is_waited_for_and_one_that_does_not_is_stopped() {
     everywhere(|shell| {
         for (script, proof) in

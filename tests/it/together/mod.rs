@@ -13,9 +13,9 @@ use crate::support::model::Model;
 use crate::support::shell::{Containment, Done, Shell, assert_whole};
 
 /// A tool and a speech that last longer than any round. Claude Code's Bash tool refuses a plain `sleep`; Codex goes on
-/// without a tool that takes more than ten seconds.
+/// without a tool that takes more than ten seconds; Gemini CLI ends a turn in which the same is said again and again.
 fn rules() -> String {
-    let speech = "and so on ".repeat(400);
+    let speech: String = (1..=1000).map(|number| format!("number {number} ")).collect();
     format!(
         r#"[
   {{ "contains": "work long", "after_tool": false, "tool": "python3 -c 'import time; time.sleep(1000)'" }},

@@ -185,6 +185,8 @@ pub(super) struct Runtime {
     /// What the facts handed on just now belong to.
     facts_of: FactsOf,
     task_since: u64,
+    /// Listings put off in a row, since a process was too young.
+    looks: u32,
     origin: Option<Origin>,
     phase: Phase,
     adapter: Option<Box<dyn Adapter>>,
@@ -251,6 +253,7 @@ impl Runtime {
             task,
             facts_of: FactsOf::Course,
             task_since,
+            looks: 0,
             origin: Some(origin),
             phase: Phase::Prepared,
             adapter: None,
@@ -474,7 +477,7 @@ impl StreamHandler<Report> for Runtime {
             Report::Exited(exit) => self.exited(exit),
             Report::Emptied(emptiness) => self.tree_emptied(emptiness),
             Report::Leaked(left) => self.leaked(&left),
-            Report::Listing { processes, .. } => self.listed(processes),
+            Report::Listing { processes, .. } => self.listed(processes, ctx),
             Report::Ended { number, result } => self.stray_ended(number, result),
             Report::Superseded => self.superseded(ctx),
             Report::Refused { kind: 10, .. } => self.list_again(ctx),

@@ -3,11 +3,18 @@
 use std::time::Duration;
 
 use actix::prelude::*;
+use ostler_keeper::clock;
+use ostler_keeper::tree::{MILLIS_PER_TICK, ticks};
 use ostler_keeper::{EndResult, Order as KeeperOrder, Process};
 
 use super::super::session::RuntimeNews;
 use super::{Phase, Runtime, TreeEnd};
 use crate::machines::task::{Input, StopMode, Stray, StrayEnd};
+
+/// A process younger than this may still be on its way into a session of its own: 200 ms.
+const YOUNG_TICKS: u64 = 20;
+/// So often is waited for such ones; an agent may start something all the time.
+const MOST_LOOKS: u32 = 3;
 
 /// How long to wait before a listing that was refused is asked for again.
 const LIST_PAUSE: Duration = Duration::from_millis(200);
@@ -23,9 +30,15 @@ impl Runtime {
     }
 
     /// Born in the task, in a session other than the leader's, and none of the agent's own helpers, nor of theirs.
-    pub(super) fn listed(&mut self, processes: Vec<Process>) {
+    pub(super) fn listed(&mut self, processes: Vec<Process>, ctx: &mut Context<Self>) {
+        if let Some(wait) = self.may_leave_yet(&processes).filter(|_| self.looks < MOST_LOOKS) {
+            self.looks += 1;
+            ctx.run_later(wait, |runtime, _| runtime.list_strays());
+            return;
+        }
+        self.looks = 0;
         let leader = self.leader.map(|(pid, _)| pid);
-        let is_own = |process: &Process| process.start < self.task_since || self.harness.is_helper(&process.command);
+        let is_own = |process: &Process| self.is_own(process);
         let is_stray = |process: &&Process| {
             let mut lineage = lineage(process, &processes).filter(|ancestor| Some(ancestor.pid) != leader);
             Some(process.sid) != leader && !lineage.any(is_own)
@@ -33,6 +46,21 @@ impl Runtime {
         let stray =
             |process: &Process| Stray { pid: process.pid, start: process.start, command: process.command.clone() };
         self.to_task(Input::Strays(processes.iter().filter(is_stray).map(stray).collect()));
+    }
+
+    /// Older than the task, or one of the agent's helpers.
+    fn is_own(&self, process: &Process) -> bool {
+        process.start < self.task_since || self.harness.is_helper(&process.command)
+    }
+
+    /// After what time a process of the task that was only just born in the leader's session is in its own, if it will
+    /// ever be: a tool gets its session between its fork and its program.
+    fn may_leave_yet(&self, processes: &[Process]) -> Option<Duration> {
+        let (leader, now) = (self.leader.map(|(pid, _)| pid)?, ticks(clock::now()));
+        let is_inside = |process: &&Process| process.sid == leader && process.pid != leader && !self.is_own(process);
+        let youngest = processes.iter().filter(is_inside).map(|process| process.start).max()?;
+        let left = (youngest + YOUNG_TICKS).checked_sub(now).filter(|left| *left > 0)?;
+        Some(Duration::from_millis(left * MILLIS_PER_TICK))
     }
 
     pub(super) fn end_stray(&mut self, stray: Stray) {
