@@ -1,93 +1,76 @@
 //! Gemini: `:streamGenerateContent` as server-sent events, and `:generateContent` for the helper calls that Gemini CLI
 //! makes beside a conversation (which model to take, for one).
 
-use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::{Bytes, Data, Path};
-use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc::{Sender, channel};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
 
+use crate::dialect::{Dialect, Turn, converse, fail};
 use crate::record::Record;
-use crate::rules::{Asked, Rule, Rules};
+use crate::rules::{Asked, Failure, Rules};
+use crate::sse::Broken;
 
-static NUMBER: AtomicU64 = AtomicU64::new(1);
+/// The dialect.
+pub(crate) struct Gemini;
 
+/// Answers a call, whose kind is in its path.
 pub(crate) async fn generate(
     call: Path<String>,
-    body: web::Bytes,
+    body: Bytes,
     rules: Data<Rules>,
     record: Data<Record>,
 ) -> HttpResponse {
     let Ok(request) = serde_json::from_slice::<Value>(&body) else {
-        return failure(StatusCode::BAD_REQUEST, "not JSON");
+        return fail::<Gemini>(&Failure::of(StatusCode::BAD_REQUEST, "not JSON"));
     };
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     match call.rsplit_once(':') {
-        Some((model, "streamGenerateContent")) => stream(number, model, &request, &rules, record),
+        Some((_, "streamGenerateContent")) => converse::<Gemini>(request, &rules, record),
         Some((model, "generateContent")) => {
-            record.note(&json!({ "number": number, "model": model, "helper": request }));
+            record.note(&json!({ "model": model, "helper": request }));
             HttpResponse::Ok().json(chunk(helper(&request), Some("STOP")))
         }
-        _ => failure(StatusCode::NOT_FOUND, "no such call"),
+        _ => fail::<Gemini>(&Failure::of(StatusCode::NOT_FOUND, "no such call")),
     }
 }
 
-fn failure(status: StatusCode, message: &str) -> HttpResponse {
-    let error = json!({ "code": status.as_u16(), "message": message, "status": "UNKNOWN" });
-    HttpResponse::build(status).json(json!({ "error": error }))
-}
-
-fn stream(number: u64, model: &str, request: &Value, rules: &Rules, record: Data<Record>) -> HttpResponse {
-    let asked = asked(request);
-    record.note(&json!({
-        "number": number, "model": model, "last_user": asked.last_user, "users": asked.users, "request": request,
-    }));
-    let Some(rule) = rules.answer(&asked) else {
-        return failure(StatusCode::NOT_IMPLEMENTED, "no rule answers this");
-    };
-    if let Some(status) = rule.status {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return failure(status, "as the rule says");
+impl Dialect for Gemini {
+    fn asked(request: &Value) -> Asked {
+        asked(request)
     }
-    let call = rule.tool.as_deref().map(|command| shell_call(&request["tools"], command));
-    let (sender, receiver) = channel::<Bytes>(1);
-    actix_web::rt::spawn(async move {
-        if answer(&sender, &rule, call).await.is_none() {
-            record.note(&json!({ "number": number, "hung_up": true }));
+
+    fn failure(failure: &Failure) -> Value {
+        let name = match failure.status.as_u16() {
+            400 => "INVALID_ARGUMENT",
+            401 => "UNAUTHENTICATED",
+            403 => "PERMISSION_DENIED",
+            404 => "NOT_FOUND",
+            429 => "RESOURCE_EXHAUSTED",
+            500 => "INTERNAL",
+            503 => "UNAVAILABLE",
+            _ => "UNKNOWN",
+        };
+        let mut error = json!({ "code": failure.status.as_u16(), "message": failure.message, "status": name });
+        if let Some(seconds) = failure.retry_after {
+            let kind = "type.googleapis.com/google.rpc.RetryInfo";
+            error["details"] = json!([{ "@type": kind, "retryDelay": format!("{seconds}s") }]);
         }
-    });
-    let body = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
-    HttpResponse::Ok().content_type("text/event-stream").streaming(body)
-}
-
-/// The whole answer; `None` when the client hung up.
-async fn answer(sender: &Sender<Bytes>, rule: &Rule, call: Option<Value>) -> Option<()> {
-    if let Some(call) = call {
-        return send(sender, &chunk(call, Some("STOP"))).await;
+        json!({ "error": error })
     }
-    let words: Vec<_> = rule.text.split_inclusive(' ').collect();
-    for (index, word) in words.iter().enumerate() {
-        let end = (index + 1 == words.len()).then_some("STOP");
-        send(sender, &chunk(json!({ "text": word }), end)).await?;
-        if let Some(pause) = rule.every_ms.map(Duration::from_millis) {
-            // A client that hangs up meanwhile is noticed.
-            tokio::select! {
-                () = sender.closed() => return None,
-                () = actix_web::rt::time::sleep(pause) => {}
-            }
+
+    async fn say(turn: &Turn) -> Result<(), Broken> {
+        if let Some(command) = &turn.rule.tool {
+            let call = shell_call(&turn.request["tools"], command);
+            return turn.events.data(&chunk(call, Some("STOP"))).await;
         }
+        let last = turn.rule.words().count();
+        for (said, word) in turn.rule.words() {
+            let end = (said == last).then_some("STOP");
+            turn.events.data(&chunk(json!({ "text": word }), end)).await?;
+            turn.events.pace(&turn.rule, said).await?;
+        }
+        Ok(())
     }
-    Some(())
-}
-
-async fn send(sender: &Sender<Bytes>, chunk: &Value) -> Option<()> {
-    sender.send(Bytes::from(format!("data: {chunk}\n\n"))).await.ok()
 }
 
 /// One piece of an answer; the last one has its reason to end, and the usage.
