@@ -20,6 +20,8 @@ pub struct EventView<'a> {
     /// The run it belongs to.
     #[serde(borrow)]
     pub run_id: Option<Cow<'a, str>>,
+    /// Its place in its session.
+    pub position: u64,
     /// Its payload, not looked into.
     #[serde(borrow)]
     pub data: &'a RawValue,
@@ -69,7 +71,7 @@ mod tests {
         let (session, harness) = ("s1".parse().expect("an id"), "codex".parse().expect("an id"));
         let line = EventLine::of(&event, &session, &harness).expect("rendered");
         let view = line.view().expect("an envelope");
-        assert_eq!((&*view.kind, view.run_id.as_deref()), ("message.delta", Some("run_1")));
+        assert_eq!((&*view.kind, view.run_id.as_deref(), view.position), ("message.delta", Some("run_1"), 2));
         assert_eq!(view.data.get(), r#"{"text":"a\n\u00e9"}"#);
         let again: EventLine = serde_json::from_str(&serde_json::to_string(&line).expect("JSON")).expect("JSON");
         assert_eq!(again.text(), line.text());

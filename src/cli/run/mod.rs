@@ -1,5 +1,6 @@
 //! `ostler run`: one task, one answer, one honest verdict.
 
+mod question;
 mod verdict;
 mod watch;
 
@@ -25,6 +26,7 @@ use super::signals::{INTERRUPTED, Signal, signals};
 use crate::config::{Settings, Span};
 use crate::door::{self, Door, Embedded, EmbeddedOptions, Remote};
 use crate::error::{Failure, Kind};
+use question::Typed;
 use verdict::verdict;
 use watch::Watch;
 
@@ -128,6 +130,7 @@ async fn delegate(
     };
     let mut watch = Watch {
         door: route.door(),
+        session: &accepted.session,
         task: &task,
         approval,
         printer,
@@ -136,8 +139,9 @@ async fn delegate(
         asked: 0,
         ttft: None,
         started,
+        typed: Typed::default(),
     };
-    let row = watch.until_settled(&accepted.session, accepted.from, signals).await;
+    let row = watch.until_settled(accepted.from, signals).await;
     if let Some(clear) = watch.progress.clear() {
         printer.try_put(Text::Err(clear));
     }

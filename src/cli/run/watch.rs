@@ -14,6 +14,7 @@ use super::super::printer::{Printer, Text};
 use super::super::progress::Progress;
 use super::super::signals::Signal;
 use super::super::table::plain;
+use super::question::{Typed, closed};
 use crate::door::{Door, EventLine, EventView, Events};
 use crate::error::{Failure, Kind};
 
@@ -30,6 +31,7 @@ enum Shown {
 pub(super) struct Watch<'a> {
     pub(super) printer: &'a Printer,
     pub(super) door: &'a dyn Door,
+    pub(super) session: &'a SessionId,
     pub(super) task: &'a TaskId,
     pub(super) approval: ApprovalPolicy,
     pub(super) progress: Progress,
@@ -38,6 +40,7 @@ pub(super) struct Watch<'a> {
     pub(super) asked: u32,
     pub(super) ttft: Option<Duration>,
     pub(super) started: Instant,
+    pub(super) typed: Typed,
 }
 
 /// What comes while a task is followed.
@@ -70,12 +73,11 @@ impl Watch<'_> {
     /// the verdict is left out; events that were asked for are not.
     pub(super) async fn until_settled(
         &mut self,
-        session: &SessionId,
         from: Position,
         signals: &mut mpsc::Receiver<Signal>,
     ) -> Result<TaskRow, Failure> {
         let (door, task) = (self.door, self.task);
-        let mut events = door.events(session, from).await?;
+        let mut events = door.events(self.session, from).await?;
         let (mut settled, late) = (door.wait(task), tokio::time::sleep(Duration::MAX));
         tokio::pin!(late);
         let mut followed = Followed { verdict: None, shown: Shown::NotYet, events: Waiting::Perhaps };
@@ -168,8 +170,7 @@ impl Watch<'_> {
             self.put(text, signals).await?;
         }
         if event.kind == "approval.requested" {
-            let data = serde_json::from_str(event.data.get()).map_err(|error| not_understood(&error))?;
-            self.decide(&data, signals).await?;
+            self.decide(event, signals).await?;
         }
         Ok(())
     }
@@ -196,7 +197,8 @@ impl Watch<'_> {
     }
 
     /// The door answers as the caller, once for each request (rules 7). A signal is heard meanwhile.
-    async fn decide(&mut self, data: &Value, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
+    async fn decide(&mut self, event: &EventView<'_>, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
+        let data: Value = serde_json::from_str(event.data.get()).map_err(|error| not_understood(&error))?;
         let Some(Ok(interaction)) = data["interaction_id"].as_str().map(str::parse::<InteractionId>) else {
             return Ok(());
         };
@@ -204,20 +206,10 @@ impl Watch<'_> {
             ApprovalPolicy::Allow => ApprovalDecision::ApproveOnce,
             ApprovalPolicy::Deny => ApprovalDecision::Decline,
             ApprovalPolicy::Ask => {
-                let clear = self.progress.clear().unwrap_or_default();
                 let question = plain(data["prompt"].as_str().unwrap_or_default());
-                let question = format!("{clear}allow? {question}\n[y]es, [n]o, [s]top the task: ");
-                self.put(Text::Err(question), signals).await?;
-                let (mark, written) = oneshot::channel();
-                self.put(Text::Mark(mark), signals).await?;
-                let answer = async {
-                    // A question that nobody could see is not asked.
-                    let _seen = written.await;
-                    tokio::task::spawn_blocking(ask).await
-                };
-                tokio::select! {
-                    decision = answer => decision.unwrap_or(ApprovalDecision::Decline),
-                    signal = signals.recv() => return self.signalled(signal).await,
+                match self.ask(&question, &interaction, Position(event.position), signals).await? {
+                    Some(decision) => decision,
+                    None => return Ok(()),
                 }
             }
         };
@@ -228,6 +220,34 @@ impl Watch<'_> {
             answered = answered => answered.map(drop),
             signal = signals.recv() => self.signalled(signal).await,
         }
+    }
+
+    /// What the person at the terminal decides; `None` if it is no longer his to decide.
+    async fn ask(
+        &mut self,
+        question: &str,
+        interaction: &InteractionId,
+        asked_at: Position,
+        signals: &mut mpsc::Receiver<Signal>,
+    ) -> Result<Option<ApprovalDecision>, Failure> {
+        let clear = self.progress.clear().unwrap_or_default();
+        self.typed.forget();
+        self.put(Text::Err(format!("{clear}allow? {question}\n[y]es, [n]o, [s]top the task: ")), signals).await?;
+        let (mark, written) = oneshot::channel();
+        self.put(Text::Mark(mark), signals).await?;
+        let typed = &mut self.typed;
+        let answer = async {
+            // A question that nobody could see is not asked.
+            let _seen = written.await;
+            typed.decision().await
+        };
+        tokio::select! {
+            decision = answer => return Ok(Some(decision)),
+            closed = closed(self.door, self.session, asked_at, interaction) => closed?,
+            signal = signals.recv() => return self.signalled(signal).await.map(|()| None),
+        }
+        self.put(Text::Err("\n(it is not asked any more)\n".to_owned()), signals).await?;
+        Ok(None)
     }
 }
 
@@ -242,22 +262,10 @@ fn ended() -> Failure {
     Failure::new(Kind::HarnessUnavailable, "the running Ostler ended")
 }
 
-fn is_terminal(event: &EventView<'_>) -> bool {
+pub(super) fn is_terminal(event: &EventView<'_>) -> bool {
     EventKind::stored(&event.kind).is_terminal()
 }
 
-fn not_understood(error: &serde_json::Error) -> Failure {
+pub(super) fn not_understood(error: &serde_json::Error) -> Failure {
     Failure::new(Kind::Internal, format!("the running Ostler speaks another version: {error}"))
-}
-
-fn ask() -> ApprovalDecision {
-    let mut line = String::new();
-    match std::io::stdin().read_line(&mut line) {
-        Ok(count) if count > 0 => match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => ApprovalDecision::ApproveOnce,
-            "s" | "stop" => ApprovalDecision::Cancel,
-            _ => ApprovalDecision::Decline,
-        },
-        _ => ApprovalDecision::Decline,
-    }
 }

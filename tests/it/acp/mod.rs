@@ -2,6 +2,7 @@
 
 mod a_crash_in_each_phase_has_its_verdict;
 mod a_daemon_that_was_killed_goes_on;
+mod a_person_is_asked_on_a_terminal;
 mod a_session_is_loaded_in_a_new_process;
 mod cancels_in_each_phase;
 mod turns_and_their_ends;
