@@ -4,6 +4,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use super::{configure, finish, history, open_request, received, start};
 use crate::support::kernel::wait_until;
@@ -69,4 +70,29 @@ fn a_request_stays_answerable() {
         "{waited:?}"
     );
     shell.end(daemon);
+}
+
+/// The next daemon has a cancel for the agent before it knows how far the agent was told things. An agent that heard of
+/// it ends its turn by itself; one that did not is stopped with its tree.
+#[test]
+fn a_cancel_that_was_stored_reaches_the_agent_after_a_restart() {
+    let shell = user();
+    let mut verdicts = Vec::new();
+    for round in 0..12 {
+        let daemon = shell.serve();
+        let client = start(&shell, "say so far ;; stream 200 10 20");
+        received(&shell, round + 1);
+        let task = shell.tasks()[0]["id"].as_str().expect("an id").to_owned();
+        signal(&client, Signal::SIGINT);
+        std::thread::sleep(Duration::from_millis(2 * round as u64));
+        kill(daemon);
+        finish(client);
+        let daemon = shell.serve();
+        let waited = shell.ostler(&["task", "wait", &task, "--json"]).json();
+        let word = |pointer: &str| waited.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        verdicts.push((word("/outcome/verdict"), word("/outcome/evidence/proof")));
+        shell.end(daemon);
+    }
+    assert!(verdicts.iter().all(|(_, proof)| proof == "end_report"), "{verdicts:?}");
+    assert!(verdicts.iter().any(|(verdict, _)| verdict == "cancelled"), "{verdicts:?}");
 }

@@ -18,7 +18,7 @@ use look::{Look, look};
 use super::guard::ExitGuard;
 use super::root::Child;
 use super::runtime::Origin;
-use super::session::{CloseMode, CloseSession, FoundRuntime, Load, SessionError, Wait};
+use super::session::{CloseMode, CloseSession, FoundRuntime, Load, SessionError, Wait, last_task};
 use super::sessions::{Find, Loading, Sessions};
 use super::system::{Env, OwnerKind, Purpose};
 use crate::clock;
@@ -112,7 +112,7 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
             (OwnerKind::Run, Some(OwnerKind::Serve)) => continue,
             _ => Load::Collect,
         };
-        let last = env.ledger.tasks(Some(&row.id)).await?.into_iter().next();
+        let last = last_task(env, &row.id).await?;
         let task = last.filter(|task| task.state != TaskState::Settled).map(|task| task.id);
         let session = match sessions.send(Find { session: row.id, load, purpose: Purpose::End }).await {
             Ok(Ok((session, Loading::Ours))) => session,

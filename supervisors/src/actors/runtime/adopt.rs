@@ -123,6 +123,9 @@ impl Runtime {
             self.order_stop(mode);
         }
         self.send_messages();
+        for words in self.early.take().into_iter().flatten() {
+            self.say(words);
+        }
         self.attempts = 0;
         if self.stored_offset.0 > 0 {
             self.to_task(Input::OutputSeen);

@@ -19,6 +19,7 @@ use ostler_keeper::{Exit, Report, Stream};
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use self::orders::Listing;
 use super::guard::ExitGuard;
 use super::journal::{Draft, Store, Stored};
 use super::opens::{LivePermit, StartPermit};
@@ -75,16 +76,23 @@ pub(super) struct Submit {
     pub(super) taken: oneshot::Sender<()>,
 }
 
+/// What an agent is told in the course of a task.
+#[derive(Debug)]
+pub(super) enum Words {
+    /// The running task is to be interrupted.
+    Interrupt,
+    /// A request is answered.
+    Respond(InteractionId, InteractionResponse),
+}
+
 /// What a task or a session orders.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(super) enum Order {
     /// Start, if the program serves a session.
     Start,
-    /// Interrupt the running task.
-    Interrupt,
-    /// Answer a request.
-    Respond(InteractionId, InteractionResponse),
+    /// Tell the agent something.
+    Tell(Words),
     /// Name the task's processes outside the agent's session.
     ListStrays,
     /// End one of them.
@@ -195,6 +203,9 @@ pub(super) struct Runtime {
     stored_snapshot: Vec<u8>,
     stored_offset: (u64, bool),
     next_message: u64,
+    /// What an agent of an earlier owner is to be told, until its keeper has said how far it was told things: the next
+    /// message has no number before.
+    early: Option<Vec<Words>>,
     /// Messages that are durable or becoming so, and not yet confirmed by the keeper.
     outbox: VecDeque<OutboxItem>,
     durable_messages: u64,
@@ -243,6 +254,7 @@ impl Runtime {
         let Begin { env, harness, spec, row, session, origin, task, guard } = begin;
         let (task, task_since) = task.map_or((Serving::Nobody, 0), |(task, since)| (Serving::Task(task), since));
         let framer = Framer::new(harness.frame_cap, env.frames.clone(), 0, false);
+        let early = matches!(origin, Origin::Living { .. }).then(Vec::new);
         Self {
             env,
             harness,
@@ -261,6 +273,7 @@ impl Runtime {
             stored_snapshot: Vec::new(),
             stored_offset: (0, false),
             next_message: 1,
+            early,
             outbox: VecDeque::new(),
             durable_messages: 0,
             sent_messages: 0,
@@ -293,6 +306,18 @@ impl Runtime {
             adapter.tell(told, &mut answer);
         }
         self.dispatch(answer, Vec::new(), draft, 0);
+    }
+
+    /// Tells the agent something, or keeps it until there is a way to.
+    fn say(&mut self, words: Words) {
+        match (&mut self.early, words) {
+            // A handful for each task: bounded.
+            (Some(early), words) => early.push(words),
+            (None, Words::Interrupt) => self.tell(Told::Interrupt, Draft::default()),
+            (None, Words::Respond(interaction, response)) => {
+                self.tell(Told::Respond { interaction: &interaction, response: &response }, Draft::default());
+            }
+        }
     }
 
     /// Tells the adapter of a submission: what follows goes back to the task, which stores it with its own state.
@@ -477,7 +502,9 @@ impl StreamHandler<Report> for Runtime {
             Report::Exited(exit) => self.exited(exit),
             Report::Emptied(emptiness) => self.tree_emptied(emptiness),
             Report::Leaked(left) => self.leaked(&left),
-            Report::Listing { processes, .. } => self.listed(processes, ctx),
+            Report::Listing { processes, truncated, .. } => {
+                self.listed(processes, if truncated { Listing::Cut } else { Listing::Whole }, ctx);
+            }
             Report::Ended { number, result } => self.stray_ended(number, result),
             Report::Superseded => self.superseded(ctx),
             Report::Refused { kind: 10, .. } => self.list_again(ctx),

@@ -236,11 +236,7 @@ impl Handler<Order> for Runtime {
                 let draft = self.begin(Draft::default());
                 self.dispatch(Answer::default(), Vec::new(), draft, 0);
             }
-            Order::Interrupt => self.tell(Told::Interrupt, Draft::default()),
-            Order::Respond(interaction, response) => {
-                let told = Told::Respond { interaction: &interaction, response: &response };
-                self.tell(told, Draft::default());
-            }
+            Order::Tell(words) => self.say(words),
             Order::ListStrays => self.list_strays(),
             Order::EndStray(stray) => self.end_stray(stray),
             Order::Stop(mode) => self.order_stop(mode),

@@ -19,6 +19,14 @@ const MOST_LOOKS: u32 = 3;
 /// How long to wait before a listing that was refused is asked for again.
 const LIST_PAUSE: Duration = Duration::from_millis(200);
 
+/// Whether a keeper named every process it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listing {
+    Whole,
+    /// There are more than a keeper names.
+    Cut,
+}
+
 impl Runtime {
     pub(super) fn list_strays(&mut self) {
         if self.phase == Phase::Over {
@@ -30,7 +38,7 @@ impl Runtime {
     }
 
     /// Born in the task, in a session other than the leader's, and none of the agent's own helpers, nor of theirs.
-    pub(super) fn listed(&mut self, processes: Vec<Process>, ctx: &mut Context<Self>) {
+    pub(super) fn listed(&mut self, processes: Vec<Process>, listing: Listing, ctx: &mut Context<Self>) {
         if let Some(wait) = self.may_leave_yet(&processes).filter(|_| self.looks < MOST_LOOKS) {
             self.looks += 1;
             ctx.run_later(wait, |runtime, _| runtime.list_strays());
@@ -45,7 +53,12 @@ impl Runtime {
         };
         let stray =
             |process: &Process| Stray { pid: process.pid, start: process.start, command: process.command.clone() };
-        self.to_task(Input::Strays(processes.iter().filter(is_stray).map(stray).collect()));
+        let strays: Vec<_> = processes.iter().filter(is_stray).map(stray).collect();
+        if strays.is_empty() && listing == Listing::Cut {
+            // What nobody can look through is not free of strays.
+            return self.order_stop(StopMode::Ladder);
+        }
+        self.to_task(Input::Strays(strays));
     }
 
     /// Older than the task, or one of the agent's helpers.

@@ -12,7 +12,7 @@ use super::{ActiveRuntime, ActiveTask, ContextMachine, RuntimeState, Session, Se
 use crate::actors::guard::ExitGuard;
 use crate::adapter::{Fact, Lifetime};
 use crate::clock;
-use crate::contract::{CancelCause, Event, Position, RuntimeId};
+use crate::contract::{CancelCause, Event, Position, RuntimeId, SessionId};
 use crate::ledger::{Change, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState};
 use crate::machines::settlement::Loss;
 use crate::machines::task::{Input, Task as Machine};
@@ -46,6 +46,14 @@ pub(in crate::actors) enum Load {
     Collect,
 }
 
+/// The task that a session is about: the one without a verdict, if there is one; else the newest.
+pub(in crate::actors) async fn last_task(env: &Env, session: &SessionId) -> Result<Option<TaskRow>, LedgerError> {
+    let mut tasks = env.ledger.tasks(Some(session)).await?;
+    // The clock may have been set back between two tasks.
+    let last = tasks.iter().position(|task| task.state != TaskState::Settled).unwrap_or(0);
+    Ok((last < tasks.len()).then(|| tasks.swap_remove(last)))
+}
+
 impl Found {
     /// Reads what the ledger has of a session; the runtime is found elsewhere.
     pub(in crate::actors) async fn read(
@@ -54,7 +62,7 @@ impl Found {
         runtime: Option<FoundRuntime>,
         load: Load,
     ) -> Result<Self, LedgerError> {
-        let last = env.ledger.tasks(Some(&row.id)).await?.into_iter().next();
+        let last = last_task(env, &row.id).await?;
         let unsettled = last.as_ref().filter(|task| task.state != TaskState::Settled);
         let (mut events, mut asked) = (Vec::new(), Vec::new());
         if let Some(task) = unsettled {

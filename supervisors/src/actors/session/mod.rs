@@ -27,7 +27,7 @@ use crate::ledger::{AppendError, LedgerError, NativeSession, SessionRow, TaskRow
 use crate::machines::close::Close;
 use crate::machines::context::{Context as ContextMachine, ContextError};
 
-pub(super) use begin::{Found, FoundRuntime, Load};
+pub(super) use begin::{Found, FoundRuntime, Load, last_task};
 
 /// Why a session does not do what it is asked.
 #[derive(Debug, Error)]

@@ -53,6 +53,7 @@ impl Session {
         let past = if self.row.native.is_some() { Past::Something } else { Past::Nothing };
         let native = self.row.native.as_ref().filter(|native| native.resumable);
         let resume = native.map(|native| native.id.clone());
+        let task = self.task.as_ref().map(|task| task.id.clone());
         let ask = Prepare {
             harness: self.harness.clone(),
             spec: self.row.spec.clone(),
@@ -61,6 +62,10 @@ impl Session {
         };
         let prepared = self.env.harnesses.send(ask);
         ctx.spawn(prepared.into_actor(self).map(move |prepared, session, ctx| match prepared {
+            // Another task is there by now: this plan has the words of the one before.
+            Ok(_) if session.task.as_ref().map(|task| &task.id) != task.as_ref() => {
+                session.prepare(live, start, ctx);
+            }
             Ok(Ok(plan)) => {
                 let plan = Box::new(plan);
                 session.open(Origin::Fresh { plan, resume, past, live, start }, ctx);

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::guard::ExitGuard;
 use super::journal::{Draft, NewEvent, Store, Then};
 use super::render;
-use super::runtime::{Durable, Order, Runtime, Submit, Ticket};
+use super::runtime::{Durable, Order, Runtime, Submit, Ticket, Words};
 use super::session::{Session, SessionChild, TaskAnswer, TaskNotTaken, TaskSettled};
 use super::system::Env;
 use crate::adapter::Fact;
@@ -119,8 +119,8 @@ impl Task {
         match effect {
             Effect::Record(record) => self.record(record, draft),
             Effect::Submit => self.submit(draft, ctx),
-            Effect::Interrupt => self.order(Order::Interrupt),
-            Effect::Answer(interaction, response) => self.order(Order::Respond(interaction, response)),
+            Effect::Interrupt => self.order(Order::Tell(Words::Interrupt)),
+            Effect::Answer(interaction, response) => self.order(Order::Tell(Words::Respond(interaction, response))),
             Effect::ListStrays => self.order(Order::ListStrays),
             Effect::EndStray(stray) => self.order(Order::EndStray(stray)),
             Effect::StopTree(mode) => self.order(Order::Stop(mode)),
@@ -131,7 +131,7 @@ impl Task {
             }
             Effect::DropTimer(timer) => self.drop_timer(timer, ctx),
             Effect::Replied(interaction, reply) => self.replied(&interaction, reply),
-            Effect::Settle(outcome) => self.settle(*outcome, draft),
+            Effect::Settle(outcome) => self.settle(*outcome, draft, ctx),
         }
     }
 
@@ -217,7 +217,7 @@ impl Task {
         draft.events.push(NewEvent { run, kind, data: render::payload(data) });
     }
 
-    fn settle(&mut self, outcome: Outcome, draft: &mut Draft) {
+    fn settle(&mut self, outcome: Outcome, draft: &mut Draft, ctx: &Context<Self>) {
         for (kind, data) in render::closing(&self.row.id, &outcome, &self.harness) {
             self.event(kind, &data, draft);
         }
@@ -228,11 +228,15 @@ impl Task {
         whole.urgency = Urgency::Settlement;
         whole.changes.push(self.row_change());
         let (session, task, runtime) = (self.session.clone(), self.row.clone(), self.runtime.clone());
+        let own = ctx.address();
         let then: Then = Box::new(move |stored| {
             for (ticket, runtime) in tickets.into_iter().zip(runtime.iter().cycle()) {
                 runtime.do_send(Durable { ticket, stored: stored.clone() });
             }
-            session.do_send(TaskSettled { row: Box::new(task) });
+            match stored {
+                Ok(()) => session.do_send(TaskSettled { row: Box::new(task) }),
+                Err(_) => own.do_send(NotStored),
+            }
         });
         self.env.journal.do_send(Store { session: self.row.session.clone(), draft: whole, then: Some(then) });
         self.answers.clear();
@@ -342,6 +346,22 @@ impl Handler<Respond> for Task {
         let mut draft = Draft::default();
         self.step(Input::Respond(respond.interaction, respond.response), &mut draft, ctx);
         self.store(draft, Vec::new());
+    }
+}
+
+/// The verdict was refused by the ledger: another process has the session.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct NotStored;
+
+impl Handler<NotStored> for Task {
+    type Result = ();
+
+    /// A verdict that is nowhere is told to nobody. The end of this actor is a failure: its session is built anew from
+    /// what the ledger has.
+    fn handle(&mut self, _: NotStored, ctx: &mut Self::Context) {
+        tracing::error!(task = %self.row.id, "the verdict was not stored; the task is let go");
+        ctx.stop();
     }
 }
 
