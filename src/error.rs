@@ -33,6 +33,8 @@ pub enum Kind {
     Unconfirmed,
     /// Whoever read what is printed has gone.
     OutputClosed,
+    /// What is printed cannot be written.
+    OutputFailed,
     /// A defect.
     Internal,
 }
@@ -50,7 +52,7 @@ pub struct Codes {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::InvalidInput,
         Self::NotFound,
         Self::SessionBusy,
@@ -62,6 +64,7 @@ impl Kind {
         Self::Configuration,
         Self::Unconfirmed,
         Self::OutputClosed,
+        Self::OutputFailed,
         Self::Internal,
     ];
 
@@ -78,7 +81,7 @@ impl Kind {
             Self::StoreUnavailable => (3, 503, -32003),
             Self::Configuration => (2, 500, -32603),
             Self::Unconfirmed => (4, 504, -32003),
-            Self::OutputClosed | Self::Internal => (1, 500, -32603),
+            Self::OutputClosed | Self::OutputFailed | Self::Internal => (1, 500, -32603),
         };
         Codes { exit, http, rpc }
     }

@@ -39,6 +39,9 @@ pub struct Oneshot {
     pub output: OutputFormat,
 }
 
+/// What the kernel takes as one argument: 32 pages of 4 KiB, one byte of which ends it.
+const MOST_ARGUMENT: usize = (32 << 12) - 1;
+
 impl AdapterKind for Oneshot {
     fn lifetime(&self) -> Lifetime {
         Lifetime::Task
@@ -57,6 +60,12 @@ impl AdapterKind for Oneshot {
     }
 
     fn refuses(&self, prompt: &str, command: &[String]) -> Option<&'static str> {
+        if self.prompt == PromptBy::Argument && prompt.len() > MOST_ARGUMENT {
+            return Some(
+                "it has more than 131071 bytes, and this harness takes its prompt as an argument, which may have no \
+                 more; set prompt = \"stdin\"",
+            );
+        }
         let is_option = self.prompt == PromptBy::Argument && prompt.starts_with('-');
         let options_ended = command.last().is_some_and(|last| last == "--");
         (is_option && !options_ended).then_some(

@@ -41,7 +41,7 @@ struct Arguments {
     set: Vec<String>,
 
     /// What is logged to standard error: error, warn, info, debug, or a filter of tracing
-    #[arg(long, global = true, env = "OSTLER_LOG", default_value = "error", value_name = "LEVEL")]
+    #[arg(long, global = true, env = "OSTLER_LOG", default_value = "error", value_name = "LEVEL", value_parser = log_filter)]
     log: String,
 
     /// Whether there is colour: on a terminal without $NO_COLOR, always, or never
@@ -153,5 +153,20 @@ fn print_line(line: &str) -> Result<(), Failure> {
 }
 
 fn output_closed(error: std::io::Error) -> Failure {
-    Failure::new(Kind::OutputClosed, format!("standard output is closed: {error}"))
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, "standard output is closed"),
+        _ => Failure::new(Kind::OutputFailed, format!("standard output cannot be written: {error}")),
+    }
+}
+
+/// A filter of tracing, or the mistake in it. A word without a level would be the name of a part of the program, of
+/// which a user knows none: it is a mistake as well.
+fn log_filter(text: &str) -> Result<String, String> {
+    let is_level = |word: &str| word.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
+    match text.split(',').map(str::trim).find(|part| !part.contains(['=', '[']) && !is_level(part)) {
+        Some(word) => Err(format!("{word:?} is no level: error, warn, info, debug, trace or off")),
+        None => {
+            tracing_subscriber::EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+        }
+    }
 }

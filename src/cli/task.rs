@@ -1,7 +1,7 @@
 //! `ostler task`: list, show, cancel, respond, wait.
 
 use clap::{Subcommand, ValueEnum};
-use ostler_supervisors::actors::TaskAnswer;
+use ostler_supervisors::actors::{SessionError, TaskAnswer};
 use ostler_supervisors::contract::{
     ApprovalDecision, CancelCause, InteractionId, InteractionResponse, SessionId, TaskId,
 };
@@ -87,7 +87,13 @@ pub(super) async fn task(verb: TaskVerb, settings: &Settings) -> Result<u8, Fail
 
 async fn list(settings: &Settings, session: Option<SessionId>, as_json: bool) -> Result<u8, Failure> {
     route::settle_leftovers(settings).await?;
-    let tasks = route::ledger(settings).await?.tasks(session.as_ref()).await?;
+    let ledger = route::ledger(settings).await?;
+    if let Some(session) = &session
+        && ledger.session(session).await?.is_none()
+    {
+        return Err(SessionError::UnknownSession(session.clone()).into());
+    }
+    let tasks = ledger.tasks(session.as_ref()).await?;
     if as_json {
         print_json(&tasks)?;
         return Ok(0);
@@ -159,7 +165,7 @@ async fn cancel(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, F
     request_cancel(settings, id).await?;
     let task = find(settings, id).await?;
     if as_json {
-        print_json(&json!({ "task": id, "state": state(&task), "cancel_requested": true }))?;
+        print_json(&json!({ "task": id, "state": state(&task), "cancel_requested": task.outcome.is_none() }))?;
     } else if task.outcome.is_some() {
         print_line(&format!("{id} was settled already: {}", state(&task)))?;
     } else {

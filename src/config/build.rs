@@ -22,6 +22,7 @@ pub(super) fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failu
     let wrong = |text: String| Failure::new(Kind::Configuration, format!("harness.{id}{text}"));
     let name = file.adapter.ok_or_else(|| wrong(" has no adapter".to_owned()))?;
     let adapter = adapter(name, file);
+    unfit_variable(file).map_or(Ok(()), |unfit| Err(wrong(format!(".environment {unfit}"))))?;
     let command = file.command.clone().filter(|command| !command.is_empty());
     let secret = |(name, value): (&String, &String)| (name.clone(), Secret::new(value.clone()));
     Ok(Harness {
@@ -67,6 +68,18 @@ fn capabilities(file: &HarnessFile, most: &Capabilities) -> Result<Capabilities,
     declared
         .within(most)
         .map_err(|beyond| format!(".capabilities says more than its adapter can: it {}", beyond.lacking()))
+}
+
+/// What no program can be given, without the value: it may be a secret.
+fn unfit_variable(file: &HarnessFile) -> Option<String> {
+    file.environment.iter().flatten().find_map(|(name, value)| {
+        let shown = name.escape_debug();
+        if name.is_empty() || name.contains(['=', '\0']) {
+            Some(format!("has a variable \"{shown}\"; a name is not empty and has neither = nor a NUL"))
+        } else {
+            value.contains('\0').then(|| format!("sets {shown} to a value with a NUL, which no program takes"))
+        }
+    })
 }
 
 fn report(name: AdapterName, file: &HarnessFile) -> ReportMode {

@@ -157,6 +157,9 @@ impl Settings {
             Some(Problem { origin: layers.place_of_harness(id.as_str()), wrong: Wrong::Harness(failure.message) })
         };
         let mut problems = foreign::keys(&layers.values);
+        if !settings.state.is_absolute() {
+            problems.push(Problem { origin: Origin::defaults(), wrong: Wrong::NoHome });
+        }
         problems.extend(settings.harnesses.iter().filter_map(wrong));
         if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
     }

@@ -74,6 +74,9 @@ pub enum Wrong {
         /// What may have been meant.
         nearest: String,
     },
+    /// There is no place for the state.
+    #[error("neither $XDG_STATE_HOME nor $HOME is an absolute path; set `state`")]
+    NoHome,
     /// A harness cannot be made of what is set.
     #[error("{0}")]
     Harness(String),
@@ -112,7 +115,12 @@ impl Wrong {
             | Self::NeverOfProject { key }
             | Self::OfAnotherAdapter { key, .. }
             | Self::FileOnly { key } => Some(key),
-            Self::NoVariable { .. } | Self::Unreadable(_) | Self::Syntax(_) | Self::Harness(_) | Self::Twice(_) => None,
+            Self::NoVariable { .. }
+            | Self::NoHome
+            | Self::Unreadable(_)
+            | Self::Syntax(_)
+            | Self::Harness(_)
+            | Self::Twice(_) => None,
         }
     }
 }

@@ -174,8 +174,16 @@ async fn accept(
         None => open(run, settings, door).await?,
     };
     let from = head(settings, &session).await?;
-    door.start_task(&session, task, delegation).await?;
-    Ok(Accepted { session, from })
+    match door.start_task(&session, task, delegation).await {
+        Ok(()) => Ok(Accepted { session, from }),
+        Err(failure) => {
+            // A session that was opened for this task alone is of no use without it.
+            if run.session.is_none() && failure.kind != Kind::Unconfirmed {
+                door.close_session(&session).await?;
+            }
+            Err(failure)
+        }
+    }
 }
 
 /// Our own tree ends with us, and what it may have accepted with it; another process may have accepted it for good.
@@ -260,6 +268,9 @@ async fn open(run: &Run, settings: &Settings, door: &dyn Door) -> Result<Session
     let cwd = run.cwd.clone().unwrap_or_else(|| ".".into());
     let directory = std::fs::canonicalize(&cwd)
         .map_err(|error| Failure::new(Kind::InvalidInput, format!("--cwd {}: {error}", cwd.display())))?;
+    if !directory.is_dir() {
+        return Err(Failure::new(Kind::InvalidInput, format!("--cwd {}: it is no directory", cwd.display())));
+    }
     door.open_session(harness, SessionSpec { directory, model: run.model.clone() }).await
 }
 

@@ -159,3 +159,17 @@ fn a_variable_that_is_almost_one_of_ours_is_named() {
     let told = "no such variable is read; the nearest is OSTLER_LIMITS_START_CONCURRENCY";
     assert_eq!(machine.wrong(), format!("OSTLER_LIMITS_START_CONCURENCY: {told}"));
 }
+
+#[test]
+fn a_variable_that_no_program_can_be_given_is_wrong_and_its_value_is_not_told() {
+    let machine = Machine::new();
+    for (variable, told) in [
+        ("\"\" = \"x\"", "has a variable \"\"; a name is not empty"),
+        ("\"A=B\" = \"x\"", "has a variable \"A=B\""),
+        ("A = \"hunter2\\u0000\"", "sets A to a value with a NUL"),
+    ] {
+        machine.write("user.toml", &format!("[harness.scripted.environment]\n{variable}\n"));
+        let wrong = machine.wrong();
+        assert!(wrong.contains(told) && !wrong.contains("hunter2"), "{wrong}");
+    }
+}

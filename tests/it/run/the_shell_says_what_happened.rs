@@ -1,6 +1,6 @@
 //! Words, help, and wrong usage.
 
-use crate::support::shell::Shell;
+use crate::support::shell::{Done, Shell};
 
 #[test]
 fn the_answer_is_on_stdout_and_progress_is_not() {
@@ -9,18 +9,17 @@ fn the_answer_is_on_stdout_and_progress_is_not() {
     assert_eq!((done.code, done.stdout.as_str()), (0, "the answer\n"), "{done:?}");
 }
 
+fn from_stdin(shell: &Shell, prompt: &str) -> Done {
+    use std::io::Write;
+    let mut command = shell.command(&["run", "--harness", "scripted", "-"]);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("runs");
+    child.stdin.take().expect("piped").write_all(prompt.as_bytes()).expect("written");
+    child.wait_with_output().expect("ends").into()
+}
+
 #[test]
 fn a_prompt_comes_from_standard_input_byte_for_byte() {
-    use std::io::Write;
-    let shell = Shell::new();
-    let mut child = shell
-        .command(&["run", "--harness", "scripted", "-"])
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .expect("runs");
-    child.stdin.take().expect("piped").write_all("  hällo  ".as_bytes()).expect("written");
-    let output = child.wait_with_output().expect("ends");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "You said:   hällo  \n");
+    assert_eq!(from_stdin(&Shell::new(), "  hällo  ").stdout, "You said:   hällo  \n");
 }
 
 #[test]
@@ -32,6 +31,9 @@ fn wrong_usage_is_two_and_changes_nothing() {
         &["run", "--harness", "scripted", "--timeout", "5", "x"],
         &["run", "--harness", "a b", "x"],
         &["run", "--harness", "scripted", "--cwd", "/no/such/directory", "x"],
+        &["run", "--harness", "scripted", "--cwd", "/etc/passwd", "x"],
+        &["run", "--harness", "scripted", "--log", "debgu", "x"],
+        &["run", "--harness", "scripted", "--log", "a=b=c", "x"],
         &["frobnicate"],
     ] {
         let done = shell.ostler(arguments);
@@ -50,6 +52,7 @@ fn what_is_not_known_is_named_and_three() {
         (&["run", "--session", "sess_none", "x"], "session sess_none is not known"),
         (&["task", "show", "task_none"], "task task_none is not known"),
         (&["task", "cancel", "task_none"], "task task_none is not known"),
+        (&["task", "list", "--session", "sess_none"], "session sess_none is not known"),
         (&["session", "close", "sess_none"], "session sess_none is not known"),
     ] {
         let done = shell.ostler(arguments);
@@ -113,4 +116,52 @@ fn a_secret_of_the_configuration_is_nowhere() {
     assert!(seen.contains("secretive") && !seen.contains("hunter2-planted"));
     let stored = std::fs::read(shell.state().join("ledger.sqlite")).expect("readable");
     assert!(!String::from_utf8_lossy(&stored).contains("hunter2-planted"));
+}
+
+#[test]
+fn a_task_that_is_refused_leaves_no_open_session() {
+    let shell = Shell::new();
+    shell.run("say hi");
+    let long = "x".repeat(131_072);
+    for (prompt, told) in [("--help me", "it begins with '-'"), (&long, "more than 131071 bytes")] {
+        let done = from_stdin(&shell, prompt);
+        assert_eq!((done.code, done.stderr.contains(told)), (2, true), "{done:?}");
+    }
+    let sessions = shell.ostler(&["session", "list", "--json"]).json();
+    let open = sessions.as_array().expect("sessions").iter().filter(|session| session["state"] == "open");
+    assert_eq!((open.count(), shell.tasks().len()), (1, 1), "{sessions}");
+}
+
+#[test]
+fn the_cancel_of_a_task_that_is_over_is_not_said_to_be_requested() {
+    let shell = Shell::new();
+    let task = shell.run("say hi").json()["task"].as_str().expect("an id").to_owned();
+    let asked = shell.ostler(&["task", "cancel", &task, "--json"]);
+    assert_eq!((asked.code, &asked.json()["cancel_requested"]), (0, &false.into()), "{asked:?}");
+}
+
+#[test]
+fn a_disk_that_takes_no_output_is_named() {
+    let shell = Shell::new();
+    for arguments in [&["run", "--harness", "scripted", "say hi"][..], &["harness", "list"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a device");
+        let output = shell.command(arguments).stdout(full).output().expect("runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("standard output cannot be written: No space left on device"), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn without_a_home_nothing_is_made_anywhere() {
+    let shell = Shell::new();
+    let mut command = shell.command(&["run", "--harness", "scripted", "say hi"]);
+    ["HOME", "XDG_STATE_HOME", "OSTLER_STATE", "OSTLER_CONFIG"]
+        .into_iter()
+        .for_each(|name| _ = command.env_remove(name));
+    let output = command.output().expect("runs");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("neither $XDG_STATE_HOME nor $HOME is an absolute path; set `state`"), "{told}");
+    assert_eq!(std::fs::read_dir(shell.work()).expect("readable").count(), 0);
 }
