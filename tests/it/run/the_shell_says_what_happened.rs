@@ -155,10 +155,11 @@ fn a_disk_that_takes_no_output_is_named() {
 #[test]
 fn without_a_home_nothing_is_made_anywhere() {
     let shell = Shell::new();
+    let empty = shell.path().join("empty.toml");
+    std::fs::write(&empty, "").expect("written");
     let mut command = shell.command(&["run", "--harness", "scripted", "say hi"]);
-    ["HOME", "XDG_STATE_HOME", "OSTLER_STATE", "OSTLER_CONFIG"]
-        .into_iter()
-        .for_each(|name| _ = command.env_remove(name));
+    command.env("OSTLER_CONFIG", empty);
+    ["HOME", "XDG_STATE_HOME", "OSTLER_STATE"].into_iter().for_each(|name| _ = command.env_remove(name));
     let output = command.output().expect("runs");
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{told}");
