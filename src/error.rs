@@ -125,7 +125,7 @@ impl From<SessionError> for Failure {
             | SessionError::Awaited(_)
             | SessionError::ModelFixed(_) => Kind::InvalidState,
             SessionError::Harness(HarnessError::Unknown(_)) => Kind::NotFound,
-            SessionError::Harness(HarnessError::Lacks { .. }) => Kind::Unsupported,
+            SessionError::Harness(HarnessError::Lacks { .. } | HarnessError::NeverAsks(_)) => Kind::Unsupported,
             SessionError::Harness(_) | SessionError::Full(_) | SessionError::Draining => Kind::HarnessUnavailable,
             SessionError::NotClosed(_) => Kind::Unconfirmed,
             SessionError::PromptTooLong { .. } | SessionError::PromptUnfit(_) | SessionError::TaskTaken(_) => {

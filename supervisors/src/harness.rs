@@ -10,9 +10,9 @@ use ostler_keeper::ladder::{Ladder, Rung};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::adapter::{AdapterKind, OpenContext};
+use crate::adapter::{AdapterKind, Lifetime, OpenContext};
 use crate::capability::{Capabilities, Capability};
-use crate::contract::HarnessId;
+use crate::contract::{ApprovalPolicy, HarnessId};
 use crate::machines::settlement::ReportMode;
 use crate::machines::task::{StrayPolicy, TaskPolicy};
 
@@ -129,6 +129,11 @@ pub enum HarnessError {
         /// What it lacks.
         capability: Capability,
     },
+    /// It never asks, and the task is none that allows everything.
+    #[error(
+        "harness {0} asks for nothing before it does it, so it takes only tasks that allow everything: `--approve allow`"
+    )]
+    NeverAsks(HarnessId),
     /// It failed too often; it is tried again later.
     #[error("harness {id} failed {failures} times in a row; it is tried again in {} s", .retry.as_secs())]
     Broken {
@@ -194,6 +199,17 @@ impl Harness {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether it takes a task under this policy. One that never asks can neither ask nor be declined; a plain command is
+    /// the caller's own choice.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessError::NeverAsks`].
+    pub fn takes_policy(&self, policy: ApprovalPolicy) -> Result<(), HarnessError> {
+        let asks = self.capabilities.has(Capability::Approvals) || self.adapter.lifetime() == Lifetime::Task;
+        if asks || policy == ApprovalPolicy::Allow { Ok(()) } else { Err(HarnessError::NeverAsks(self.id.clone())) }
     }
 
     /// Whether a command line is one of the agent's own helpers.

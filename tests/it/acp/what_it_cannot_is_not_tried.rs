@@ -33,6 +33,21 @@ fn a_model_that_nobody_can_choose_is_refused_before_anything_starts() {
     shell.assert_nothing_left();
 }
 
+/// Rules 7: it could neither ask nor be declined.
+#[test]
+fn an_agent_that_never_asks_is_given_only_what_allows_everything() {
+    let shell = without("approvals");
+    for approve in ["ask", "deny"] {
+        let refused = run(&shell, approve, "say hi");
+        assert_eq!(refused.code, 3, "{refused:?}");
+        let said = "harness acp asks for nothing before it does it";
+        assert!(refused.stderr.contains(said) && refused.stderr.contains("--approve allow"), "{refused:?}");
+    }
+    assert_eq!((shell.tasks().len(), shell.received()), (0, 0), "nothing was accepted, nothing was started");
+    assert_eq!(verdict(&run(&shell, "allow", "say hi")), is(0, "completed", "end_report"));
+    shell.assert_nothing_left();
+}
+
 #[test]
 fn a_plain_command_is_given_no_model_in_silence() {
     let shell = Shell::new();

@@ -114,6 +114,7 @@ impl Session {
             return Err(SessionError::PromptUnfit(why));
         }
         harness.takes_model(delegation.model.as_deref())?;
+        harness.takes_policy(delegation.approval)?;
         let resumable = self.row.native.as_ref().is_some_and(|native| native.resumable);
         match self.runtime.is_some() && !resumable && self.with_model_of(delegation).is_some() {
             true => Err(SessionError::ModelFixed(self.row.id.clone())),
