@@ -4,9 +4,11 @@ pub mod acp;
 pub mod claude;
 pub mod codex;
 pub mod oneshot;
+pub mod pi;
 mod snapshot;
 
 pub use acp::{Acp, AcpOptions};
 pub use claude::Claude;
 pub use codex::{Codex, CodexApproval, CodexOptions, CodexSandbox};
 pub use oneshot::{Oneshot, OutputFormat, PromptBy};
+pub use pi::Pi;

@@ -10,7 +10,7 @@ use ostler_supervisors::harness::{Deadlines, Harness, Secret};
 use ostler_supervisors::machines::settlement::{EmptyOutput, ReportMode};
 
 use super::{AdapterName, HarnessFile, HarnessLimitsFile, ReportName, Span, builtin};
-use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, PromptBy};
+use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, Pi, PromptBy};
 use crate::error::{Failure, Kind};
 
 /// A harness, ready for the tree.
@@ -60,6 +60,7 @@ pub(super) fn adapter(name: AdapterName, file: &HarnessFile) -> Arc<dyn AdapterK
             })
         }
         AdapterName::Claude => Arc::new(Claude),
+        AdapterName::Pi => Arc::new(Pi),
     }
 }
 

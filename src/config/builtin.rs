@@ -17,11 +17,12 @@ use super::{
 use crate::adapters::{CodexOptions, OutputFormat, PromptBy};
 
 /// The known harnesses, as they are in the source.
-pub(super) const HARNESSES: [(&str, &str); 4] = [
+pub(super) const HARNESSES: [(&str, &str); 5] = [
     ("config/harness/claude-agent-acp.toml", include_str!("../../config/harness/claude-agent-acp.toml")),
     ("config/harness/claude.toml", include_str!("../../config/harness/claude.toml")),
     ("config/harness/codex.toml", include_str!("../../config/harness/codex.toml")),
     ("config/harness/gemini.toml", include_str!("../../config/harness/gemini.toml")),
+    ("config/harness/pi.toml", include_str!("../../config/harness/pi.toml")),
 ];
 
 /// The longest line of an agent's output, in MiB.
@@ -70,7 +71,7 @@ pub(super) fn inherit() -> Vec<String> {
 pub(super) fn report(adapter: AdapterName) -> ReportName {
     match adapter {
         AdapterName::Oneshot => ReportName::ExitStatus,
-        AdapterName::Acp | AdapterName::Claude | AdapterName::Codex => ReportName::Protocol,
+        AdapterName::Acp | AdapterName::Claude | AdapterName::Codex | AdapterName::Pi => ReportName::Protocol,
     }
 }
 
@@ -123,7 +124,7 @@ fn harness(adapter: AdapterName) -> HarnessFile {
             output: Some(OutputFormat::Text),
             ..common
         },
-        AdapterName::Acp | AdapterName::Claude => common,
+        AdapterName::Acp | AdapterName::Claude | AdapterName::Pi => common,
         AdapterName::Codex => {
             let CodexOptions { approval_policy, sandbox } = CodexOptions::default();
             HarnessFile { approval_policy: Some(approval_policy), sandbox: Some(sandbox), ..common }
@@ -197,7 +198,9 @@ mod tests {
         for key in ["orphan_grace", "limits.spare_keepers", "harness.codex.command", "harness.scripted.command"] {
             assert!(keys.iter().any(|known| known == key), "{key}: {keys:?}");
         }
-        for adapter in [AdapterName::Oneshot, AdapterName::Acp, AdapterName::Claude, AdapterName::Codex] {
+        for adapter in
+            [AdapterName::Oneshot, AdapterName::Acp, AdapterName::Claude, AdapterName::Codex, AdapterName::Pi]
+        {
             assert!(harness_defaults("mine", adapter).len() >= 10);
         }
     }

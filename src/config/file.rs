@@ -92,6 +92,8 @@ pub enum AdapterName {
     Acp,
     /// Claude Code's stream-json mode.
     Claude,
+    /// Pi's RPC mode.
+    Pi,
 }
 
 impl AdapterName {
@@ -102,6 +104,7 @@ impl AdapterName {
             Self::Codex => "codex",
             Self::Acp => "acp",
             Self::Claude => "claude",
+            Self::Pi => "pi",
         }
     }
 }
