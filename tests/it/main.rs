@@ -10,6 +10,7 @@ mod gemini;
 mod keeper;
 mod kills;
 mod ledger;
+mod pi;
 mod run;
 mod support;
 mod the_census_finds_what_is_planted;

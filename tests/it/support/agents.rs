@@ -71,3 +71,25 @@ pub fn gemini(shell: &Shell, model: &str) -> String {
         shell.marker.text(),
     )
 }
+
+/// Its model speaks Chat Completions. It waits little before it tries again.
+pub fn pi(shell: &Shell, model: &str) -> String {
+    let folder = shell.path().join("pi-home");
+    std::fs::create_dir(&folder).expect("made");
+    let provider = format!(
+        r#"{{ "providers": {{ "local": {{ "baseUrl": "http://{model}/v1", "api": "openai-completions", "apiKey": "x",
+            "models": [{{ "id": "scripted", "reasoning": true }}, {{ "id": "other" }}] }} }} }}"#
+    );
+    std::fs::write(folder.join("models.json"), provider).expect("written");
+    let settings = r#"{ "defaultProvider": "local", "defaultModel": "scripted", 
+        "retry": { "baseDelayMs": 100, "provider": { "maxRetries": 0 } } }"#;
+    std::fs::write(folder.join("settings.json"), settings).expect("written");
+    let program = installed("pi/node_modules/@mariozechner/pi-coding-agent/dist/cli.js");
+    format!(
+        "[harness.pi]\ncommand = [\"node\", {program:?}]\n\
+         environment = {{ PI_CODING_AGENT_DIR = {:?}, HOME = {:?}, PI_OFFLINE = \"1\", PI_TELEMETRY = \"0\", MARK = {:?} }}\n",
+        folder.display().to_string(),
+        home(shell),
+        shell.marker.text(),
+    )
+}

@@ -53,7 +53,7 @@ impl Seen {
     /// A turn that is cancelled: the process stays or goes.
     fn is_cancelled(&mut self, session: &str) {
         let before = self.shell.marker.alive();
-        let slow = self.shell.spawn(&["run", "--session", session, "--json", "slow please"]);
+        let slow = self.shell.spawn(&["run", "--session", session, "--json", "--approve", "allow", "slow please"]);
         wait_until(Duration::from_secs(60), "it speaks", || {
             let events = self.shell.events(session);
             let second = events.split(|event| event["type"] == "run.started").nth(2).unwrap_or_default();
@@ -69,7 +69,7 @@ impl Seen {
 
     /// A turn in a new process.
     fn goes_on(&mut self, session: &str) {
-        self.run(&["--session", session, "what was it"]);
+        self.run(&["--session", session, "--approve", "allow", "what was it"]);
         let last = self.model.requests().pop().expect("a request").to_string();
         self.abilities.insert("resume", last.contains("walnuts"));
     }
@@ -110,4 +110,9 @@ fn of_claude() {
 #[test]
 fn of_gemini() {
     see("gemini", agents::gemini, "gemini-2.5-flash");
+}
+
+#[test]
+fn of_pi() {
+    see("pi", agents::pi, "other");
 }
