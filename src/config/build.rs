@@ -9,7 +9,7 @@ use ostler_supervisors::contract::HarnessId;
 use ostler_supervisors::harness::{Deadlines, Harness, Secret};
 use ostler_supervisors::machines::settlement::{EmptyOutput, ReportMode};
 
-use super::{AdapterName, HarnessFile, HarnessLimitsFile, ReportName, Span, builtin};
+use super::{AdapterName, HarnessFile, HarnessLimitsFile, ReportName, RestartsFile, Span, builtin, restarts};
 use crate::adapters::{Acp, AcpOptions, Claude, Codex, CodexOptions, Oneshot, OutputFormat, Pi, PromptBy};
 use crate::error::{Failure, Kind};
 
@@ -39,6 +39,7 @@ pub(super) fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failu
         on_lost_session: file.on_lost_session.unwrap_or_default(),
         idle_timeout: file.idle_timeout.map_or(builtin::IDLE_TIMEOUT, |span| span.0),
         limits: file.limits.as_ref().map(HarnessLimitsFile::limits).unwrap_or_default(),
+        restarts: file.restarts.as_ref().map_or(restarts::DEFAULT, RestartsFile::policy),
     })
 }
 

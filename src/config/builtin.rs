@@ -12,7 +12,7 @@ use super::file::{DeadlinesFile, LedgerFile, LimitsFile};
 use super::read::{Assigned, read};
 use super::{
     AdapterName, CapabilitiesFile, ControlGroups, File, HarnessFile, Key, Loopback, Origin, Problem, ReportName,
-    Source, Span, build, state_home,
+    RestartsFile, Source, Span, build, state_home,
 };
 use crate::adapters::{CodexOptions, OutputFormat, PromptBy};
 
@@ -114,6 +114,7 @@ fn harness(adapter: AdapterName) -> HarnessFile {
         on_lost_session: Some(OnLostSession::default()),
         idle_timeout: Some(Span(IDLE_TIMEOUT)),
         capabilities: Some(CapabilitiesFile::declare(&build::adapter(adapter, &HarnessFile::default()).capabilities())),
+        restarts: Some(RestartsFile::defaults()),
         deadlines: Some(DeadlinesFile { interrupt, end_of_input, terminate, kill, stray, ready }),
         ..HarnessFile::default()
     };

@@ -10,7 +10,7 @@ use ostler_supervisors::harness::OnLostSession;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CapabilitiesFile, HarnessLimitsFile, Loopback, Span};
+use super::{CapabilitiesFile, HarnessLimitsFile, Loopback, RestartsFile, Span};
 use crate::adapters::{CodexApproval, CodexSandbox, OutputFormat, PromptBy};
 
 /// What may be the name of a harness.
@@ -182,6 +182,9 @@ pub struct HarnessFile {
     /// What its processes and its tree may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<HarnessLimitsFile>,
+    /// What of its failures is borne before it is left alone for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<RestartsFile>,
     /// Deadlines of its stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadlines: Option<DeadlinesFile>,

@@ -14,6 +14,7 @@ mod origin;
 mod problem;
 mod project;
 mod read;
+mod restarts;
 mod schema;
 mod span;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use limits::HarnessLimitsFile;
 pub use loopback::Loopback;
 pub use origin::{Layer, Origin, Source};
 pub use problem::{Problem, Problems, Wrong};
+pub use restarts::RestartsFile;
 pub use schema::schema;
 pub use span::Span;
 

@@ -72,6 +72,11 @@ impl Embedded {
             runs: settings.state.join("run"),
             keeper: keeper_program(),
             harnesses: settings.build()?,
+            memory: match options.kind {
+                // Whoever runs one task has his own patience.
+                OwnerKind::Run => None,
+                OwnerKind::Serve => Some(settings.state.join("harnesses.json")),
+            },
             limits: match options.kind {
                 // Whoever runs one task has no use for a second keeper.
                 OwnerKind::Run => OpenLimits { spare_keepers: 0, ..settings.limits },

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::adapter::{AdapterKind, Lifetime, OpenContext};
 use crate::capability::{Capabilities, Capability};
 use crate::contract::{ApprovalPolicy, HarnessId};
+use crate::machines::health::RestartPolicy;
 use crate::machines::settlement::ReportMode;
 use crate::machines::task::{StrayPolicy, TaskPolicy};
 
@@ -112,6 +113,8 @@ pub struct Harness {
     pub idle_timeout: Duration,
     /// What each of its processes, and its whole tree, may use.
     pub limits: Vec<Limit>,
+    /// What of its failures is borne before it is left alone for a while.
+    pub restarts: RestartPolicy,
 }
 
 /// Why a harness cannot be started.
@@ -135,15 +138,30 @@ pub enum HarnessError {
     )]
     NeverAsks(HarnessId),
     /// It failed too often; it is tried again later.
-    #[error("harness {id} failed {failures} times in a row; it is tried again in {} s", .retry.as_secs())]
+    #[error("harness {id} failed {failures} times in a row{last}; it is tried again in {}", seconds(*.retry))]
     Broken {
         /// The harness.
         id: HarnessId,
         /// How often.
-        failures: usize,
+        failures: u32,
+        /// What failed at last, where that is known.
+        last: String,
         /// When it may be tried again.
         retry: Duration,
     },
+    /// Its provider takes no more for now.
+    #[error("harness {id} is at its provider's limit; it is tried again in {}", seconds(*.retry))]
+    Limited {
+        /// The harness.
+        id: HarnessId,
+        /// When it may be tried again.
+        retry: Duration,
+    },
+}
+
+/// Rounded up: whoever waits so long is not told to wait again.
+fn seconds(span: Duration) -> String {
+    format!("{} s", span.as_millis().div_ceil(1000))
 }
 
 /// What a runtime of a harness is started with.

@@ -8,7 +8,9 @@ use crate::adapter::{Adapter, AdapterKind, Answer, FrameCounts, Lifetime, OpenCo
 use crate::capability::Capabilities;
 use crate::contract::HarnessId;
 use crate::harness::{Deadlines, Harness, OnLostSession};
+use crate::machines::health::RestartPolicy;
 use crate::machines::settlement::ReportMode;
+use crate::tree::Backoff;
 
 /// Generous for whatever it was.
 const DEADLINES: Deadlines = Deadlines {
@@ -20,6 +22,11 @@ const DEADLINES: Deadlines = Deadlines {
     ready: Duration::from_secs(30),
 };
 const FRAME_CAP: usize = 1 << 20;
+const NEVER_STARTED: RestartPolicy = RestartPolicy {
+    failures: 1,
+    backoff: Backoff { first: Duration::ZERO, longest: Duration::ZERO },
+    healthy: Duration::ZERO,
+};
 
 /// A harness of this id that starts nothing and understands nothing.
 pub(crate) fn harness(id: HarnessId) -> Harness {
@@ -37,6 +44,7 @@ pub(crate) fn harness(id: HarnessId) -> Harness {
         on_lost_session: OnLostSession::Fail,
         idle_timeout: Duration::ZERO,
         limits: Vec::new(),
+        restarts: NEVER_STARTED,
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Config {
     pub keeper: KeeperProgram,
     /// The configured harnesses.
     pub harnesses: Vec<Harness>,
+    /// The file in which the next process finds how the harnesses stand, if it is to.
+    pub memory: Option<PathBuf>,
     /// Limits of starts.
     pub limits: OpenLimits,
     /// How long a keeper waits for an owner.
@@ -79,6 +81,7 @@ pub(super) struct Parts {
     pub(super) hub: Arc<Hub>,
     pub(super) state: watch::Sender<JournalState>,
     pub(super) harnesses: Configured,
+    pub(super) memory: Option<PathBuf>,
     pub(super) limits: OpenLimits,
     owners: Arc<Owners>,
     runs: PathBuf,
@@ -218,6 +221,7 @@ impl System {
             hub: hub.clone(),
             state,
             harnesses: harnesses.clone(),
+            memory: config.memory,
             limits: config.limits,
             owners: Arc::new(config.owners),
             runs: config.runs,

@@ -8,13 +8,17 @@
 
 pub mod close;
 pub mod context;
+pub mod health;
 pub mod interaction;
 pub mod open;
 pub mod settlement;
 pub mod task;
 
+use serde::{Deserialize, Serialize};
+
 /// Milliseconds since the machine booted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl std::ops::Add<std::time::Duration> for Millis {

@@ -11,6 +11,7 @@ use super::super::reaper::look::{Look, look};
 use super::super::reaper::sweep;
 use super::super::render;
 use super::super::session::RuntimeNews;
+use super::fate::Shown;
 use super::{InputPipe, Origin, Phase, Runtime, TreeEnd, exit_fact};
 use crate::adapter::{Answer, OpenContext, Told};
 use crate::contract::event::kinds;
@@ -43,6 +44,8 @@ impl Runtime {
     /// The adapter as its snapshot has it, and the framer where the facts end.
     fn restore(&mut self, state: &RuntimeState) {
         self.phase = Phase::Running;
+        // What it has shown an earlier owner is not known, so nothing is held against it.
+        self.shown = Shown::Work;
         self.stored_offset = (state.offset, state.discarding);
         self.acknowledged = state.offset;
         self.framer = Framer::new(self.harness.frame_cap, self.env.frames.clone(), state.offset, state.discarding);

@@ -5,6 +5,7 @@
 
 mod adopt;
 mod end;
+mod fate;
 mod limits;
 mod open;
 mod orders;
@@ -228,6 +229,9 @@ pub(super) struct Runtime {
     /// The keeper was told to go.
     released: bool,
     stop: Option<StopMode>,
+    /// How it ended, until its harness is told.
+    ended: Option<fate::Ended>,
+    shown: fate::Shown,
     endings: HashMap<u64, Stray>,
     next_number: u64,
     stderr: VecDeque<u8>,
@@ -290,6 +294,8 @@ impl Runtime {
             gone: false,
             released: false,
             stop: None,
+            ended: None,
+            shown: fate::Shown::Nothing,
             endings: HashMap::new(),
             next_number: 1,
             stderr: VecDeque::new(),
@@ -384,6 +390,7 @@ impl Runtime {
     fn own_facts(&mut self, facts: Vec<Fact>, draft: &mut Draft) -> Vec<Fact> {
         let mut others = Vec::new();
         for fact in facts {
+            self.heed_report(&fact);
             match fact {
                 Fact::Ready => {
                     if self.harness.adapter.lifetime() == Lifetime::Session {
@@ -499,7 +506,10 @@ impl StreamHandler<Report> for Runtime {
             Report::Opened { pid, start, limits, .. } => self.opened(pid, start, &limits),
             Report::OpenFailed { step, errno, text } => self.open_failed(step, errno, &text, ctx),
             Report::InputState(state) => self.input_state(state),
-            Report::Exited(exit) => self.exited(exit),
+            Report::Exited(exit) => {
+                self.leader_ended(exit);
+                self.exited(exit);
+            }
             Report::Emptied(emptiness) => self.tree_emptied(emptiness),
             Report::Leaked(left) => self.leaked(&left),
             Report::Listing { processes, truncated, .. } => {

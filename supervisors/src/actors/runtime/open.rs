@@ -12,7 +12,6 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::super::harnesses::StartEnded;
 use super::super::journal::Draft;
 use super::super::opens::TakeSpare;
 use super::super::render;
@@ -137,7 +136,6 @@ impl Runtime {
     pub(super) fn opened(&mut self, pid: i32, start: u64, limits: &[LimitState]) {
         self.phase = Phase::Running;
         self.leader = Some((pid, start));
-        self.env.harnesses.do_send(StartEnded { harness: self.row.harness.clone(), started: true });
         if self.harness.adapter.lifetime() == Lifetime::Task {
             self.start = None;
         }
@@ -166,11 +164,7 @@ impl Runtime {
         let _ctx = ctx;
         self.phase = Phase::Over;
         self.start = None;
-        // One that was not wanted any more says nothing about its harness.
-        if self.stop.is_none() {
-            let ended = StartEnded { harness: self.row.harness.clone(), started: false };
-            self.env.harnesses.do_send(ended);
-        }
+        self.never_ran(message);
         self.to_task(Input::NeverRan(message.to_owned()));
         self.news(RuntimeNews::NotStarted);
         (self.tree, self.output_ended) = (TreeEnd::Proven, true);

@@ -28,6 +28,7 @@ impl Runtime {
         if std::mem::replace(&mut self.output_ended, true) {
             return;
         }
+        self.tell_fate();
         let Self { framer, adapter, .. } = self;
         let mut answer = Answer::default();
         if let Some(adapter) = adapter {

@@ -15,6 +15,7 @@ use crate::harness::OnLostSession;
 use crate::ledger::Change;
 use crate::machines::close::Input as CloseInput;
 use crate::machines::context::blocking;
+use crate::machines::health::Input as HealthInput;
 use crate::machines::task::{Input, StopMode};
 
 impl Handler<FromRuntime> for Session {
@@ -30,7 +31,10 @@ impl Handler<FromRuntime> for Session {
             RuntimeNews::Adopted { ready } => self.runtime_adopted(ready, ctx),
             RuntimeNews::Free => self.runtime_free(ctx),
             RuntimeNews::Leaked => self.runtime_leaked(ctx),
-            RuntimeNews::NotReady(message) => self.runtime_not_ready(message, ctx),
+            RuntimeNews::NotReady(message) => {
+                self.tell_harness(HealthInput::NotStarted, Some(message.clone()));
+                self.runtime_not_ready(message, ctx);
+            }
             RuntimeNews::NativeLost(message) => self.native_lost(&message, ctx),
             RuntimeNews::NotStarted | RuntimeNews::Exited | RuntimeNews::Stopping => {
                 self.set_runtime(RuntimeState::Ending, ctx)

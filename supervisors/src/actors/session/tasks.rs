@@ -1,14 +1,17 @@
 //! From an accepted task to a running one; and what is asked of it.
 
+use std::time::Duration;
+
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::super::harnesses::Prepare;
+use super::super::harnesses::{Fate, Prepare};
 use super::super::opens::{Acquire, LivePermit, StartPermit};
 use super::super::runtime::{Order, Origin, Past};
 use super::super::task::{Respond, Step};
 use super::{Answer, CancelTask, ContextMachine, RuntimeState, Session, SessionError, TaskAnswer, Wait};
 use crate::adapter::Lifetime;
+use crate::machines::health::Input as HealthInput;
 use crate::machines::task::{Input, StopMode};
 
 impl Session {
@@ -77,7 +80,7 @@ impl Session {
 
     fn open(&mut self, origin: Origin, ctx: &mut Context<Self>) {
         if self.task.is_none() || self.runtime.is_some() {
-            return;
+            return self.tell_harness(HealthInput::Unused { age: Duration::ZERO }, None);
         }
         self.start_runtime(self.runtime_row(), origin, ctx);
         self.connect_task();
@@ -102,8 +105,15 @@ impl Session {
         if let Some(runtime) = self.runtime.as_mut().filter(|runtime| runtime.state == RuntimeState::Starting) {
             runtime.state = RuntimeState::Ending;
             runtime.actor.do_send(Order::Stop(StopMode::Ladder));
-            self.to_task(Input::NotStarted("the agent was not ready within its deadline".to_owned()));
+            let why = "the agent was not ready within its deadline".to_owned();
+            self.tell_harness(HealthInput::NotStarted, Some(why.clone()));
+            self.to_task(Input::NotStarted(why));
         }
+    }
+
+    pub(super) fn tell_harness(&self, input: HealthInput, why: Option<String>) {
+        // At most two for each start: bounded.
+        self.env.harnesses.do_send(Fate { harness: self.harness.clone(), input, why });
     }
 
     pub(super) fn to_task(&self, input: Input) {

@@ -41,6 +41,9 @@ pub enum StrayPolicy {
 /// How long an agent has to take an answer (AHP 2.2).
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
+/// So many runtimes in a row may end before they are given one task.
+const MOST_RUNTIMES: u32 = 5;
+
 /// What a harness's file says about its tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskPolicy {
@@ -208,6 +211,8 @@ pub struct Task {
     hunt: strays::Hunt,
     /// How often strays were ended.
     rounds: u32,
+    /// How many runtimes had ended before they were given it.
+    refusals: u32,
     forced: cancel::Force,
     timeout: Option<Duration>,
 }
@@ -227,6 +232,7 @@ impl Task {
             session_usage: None,
             hunt: strays::Hunt::default(),
             rounds: 0,
+            refusals: 0,
             forced: cancel::Force::None,
             timeout,
         }
@@ -350,12 +356,21 @@ impl Task {
         }
     }
 
-    /// It is where it was before, and the next runtime gets it; unless it was cancelled meanwhile.
+    /// It is where it was before, and the next runtime gets it; unless it was cancelled meanwhile, or had its share of
+    /// runtimes.
     fn not_taken(&mut self, effects: &mut Vec<Effect>) {
+        if self.state != TaskState::Submitted {
+            return;
+        }
+        self.refusals += 1;
         match self.facts.cancel {
-            _ if self.state != TaskState::Submitted => {}
             Some(cancel) => self.settle(Verdict::Cancelled { cause: cancel.cause }, Proof::NeverSubmitted, effects),
-            None => self.state = TaskState::Admitted,
+            None if self.refusals < MOST_RUNTIMES => self.state = TaskState::Admitted,
+            None => {
+                let message =
+                    format!("{MOST_RUNTIMES} agents ended, one after the other, before they were given the task");
+                self.settle(Verdict::Failed { kind: FailureKind::Transport, message }, Proof::NeverSubmitted, effects);
+            }
         }
     }
 

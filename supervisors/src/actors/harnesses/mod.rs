@@ -1,6 +1,10 @@
 //! One actor per configured harness: launch recipe, and a breaker that stops a storm of starts.
 
+mod memory;
+mod one;
+
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -8,18 +12,14 @@ use actix::prelude::*;
 
 use super::guard::{ChildExited, ExitGuard};
 use super::root::Child;
-use crate::adapter::OpenContext;
 use crate::clock;
 use crate::contract::{Delegation, HarnessId, NativeId, SessionSpec, TaskId};
 use crate::harness::{Harness, HarnessError, Plan};
-use crate::machines::Millis;
-use crate::tree::{Backoff, ChildSpec, Decision, Intensity, RestartType, Strategy, Supervisor};
+use crate::machines::health::{Input, Standing};
+use crate::tree::{ChildSpec, Decision, Intensity, RestartType, Strategy, Supervisor};
 
-/// So many failed starts in a row open the breaker.
-const FAILURES: usize = 5;
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-const HEALTHY: Duration = Duration::from_secs(60);
+use memory::Memory;
+use one::{Forgive, HarnessActor};
 
 /// Asks for a plan to start a runtime.
 #[derive(Message)]
@@ -31,12 +31,22 @@ pub(super) struct Prepare {
     pub(super) task: Option<(TaskId, Delegation)>,
 }
 
-/// How a start went.
-#[derive(Message, Clone)]
+/// What became of a runtime, or of the permission to start one.
+#[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct StartEnded {
-    pub(super) harness: HarnessId,
-    pub(super) started: bool,
+pub(super) struct Fate {
+    pub(super) harness: Arc<Harness>,
+    pub(super) input: Input,
+    /// What it failed of, for a person.
+    pub(super) why: Option<String>,
+}
+
+/// How a harness stands by now.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Stands {
+    harness: HarnessId,
+    standing: Standing,
 }
 
 /// The configured harnesses in force; they may be replaced while everything runs.
@@ -67,19 +77,22 @@ pub(super) struct Replaced;
 pub(super) struct Harnesses {
     configured: Configured,
     actors: BTreeMap<HarnessId, Addr<HarnessActor>>,
+    memory: Memory,
     tree: Supervisor<HarnessId>,
     pub(super) guard: ExitGuard<Child>,
 }
 
 impl Harnesses {
-    pub(super) fn new(configured: Configured, guard: ExitGuard<Child>) -> Self {
+    /// With a file in which how they stand outlives this process, if it is to.
+    pub(super) fn new(configured: Configured, file: Option<PathBuf>, guard: ExitGuard<Child>) -> Self {
         let tree = Supervisor::new(Strategy::OneForOne, Intensity::new(5, Duration::from_secs(10)));
-        Self { configured, actors: BTreeMap::new(), tree, guard }
+        Self { configured, actors: BTreeMap::new(), memory: Memory::read(file), tree, guard }
     }
 
-    fn start(&mut self, id: &HarnessId, supervisor: Recipient<ChildExited<HarnessId>>) {
-        let guard = ExitGuard::new(supervisor, id.clone());
-        self.actors.insert(id.clone(), HarnessActor::new(id.clone(), guard).start());
+    fn start(&mut self, id: &HarnessId, own: &Addr<Self>) {
+        let guard = ExitGuard::new(own.clone().recipient(), id.clone());
+        let actor = HarnessActor::new(id.clone(), self.memory.of(id), own.clone().recipient(), guard);
+        self.actors.insert(id.clone(), actor.start());
         let (key, shutdown) = (id.clone(), Duration::from_secs(1));
         self.tree.started(ChildSpec { key, restart: RestartType::Permanent, shutdown });
     }
@@ -87,7 +100,7 @@ impl Harnesses {
     fn start_new(&mut self, ctx: &mut Context<Self>) {
         for harness in self.configured.all() {
             if !self.actors.contains_key(&harness.id) {
-                self.start(&harness.id, ctx.address().recipient());
+                self.start(&harness.id, &ctx.address());
             }
         }
     }
@@ -104,8 +117,10 @@ impl Actor for Harnesses {
 impl Handler<Replaced> for Harnesses {
     type Result = ();
 
-    /// One that is configured no more keeps its actor: nobody asks it for anything.
+    /// One that is configured no more keeps its actor: nobody asks it for anything. What failed before may have been
+    /// mended by what is configured now.
     fn handle(&mut self, _: Replaced, ctx: &mut Self::Context) {
+        self.actors.values().for_each(|actor| actor.do_send(Forgive));
         self.start_new(ctx);
     }
 }
@@ -115,7 +130,7 @@ impl Handler<ChildExited<HarnessId>> for Harnesses {
 
     fn handle(&mut self, exited: ChildExited<HarnessId>, ctx: &mut Self::Context) {
         match self.tree.exited(&exited.key, exited.reason, clock::now()) {
-            Decision::Restart { start, .. } => start.iter().for_each(|id| self.start(id, ctx.address().recipient())),
+            Decision::Restart { start, .. } => start.iter().for_each(|id| self.start(id, &ctx.address())),
             Decision::Escalate { .. } => ctx.stop(),
             Decision::Forget => {}
         }
@@ -137,64 +152,34 @@ impl Handler<Prepare> for Harnesses {
     }
 }
 
-impl Handler<StartEnded> for Harnesses {
+impl Handler<Fate> for Harnesses {
     type Result = ();
 
-    fn handle(&mut self, ended: StartEnded, _: &mut Self::Context) {
-        if let Some(actor) = self.actors.get(&ended.harness) {
-            // One for each start: bounded.
-            actor.do_send(ended);
+    fn handle(&mut self, fate: Fate, _: &mut Self::Context) {
+        if let Some(actor) = self.actors.get(&fate.harness.id) {
+            // A few for each start: bounded.
+            actor.do_send(fate);
         }
     }
 }
 
-/// One configured harness.
-pub(super) struct HarnessActor {
-    id: HarnessId,
-    failures: usize,
-    backoff: Backoff,
-    retry_at: Option<Millis>,
-    _guard: ExitGuard<HarnessId>,
-}
-
-impl HarnessActor {
-    fn new(id: HarnessId, guard: ExitGuard<HarnessId>) -> Self {
-        let backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, HEALTHY);
-        Self { id, failures: 0, backoff, retry_at: None, _guard: guard }
-    }
-}
-
-impl Actor for HarnessActor {
-    type Context = Context<Self>;
-}
-
-impl Handler<Prepare> for HarnessActor {
-    type Result = Result<Plan, HarnessError>;
-
-    fn handle(&mut self, ask: Prepare, _: &mut Self::Context) -> Self::Result {
-        if let Some(at) = self.retry_at.filter(|at| *at > clock::now()) {
-            let (id, failures, retry) = (self.id.clone(), self.failures, clock::until(at));
-            return Err(HarnessError::Broken { id, failures, retry });
-        }
-        let task = ask.task.as_ref().map(|(task, delegation)| (task, delegation));
-        let context = OpenContext { spec: &ask.spec, resume: ask.resume.as_ref(), task };
-        Ok(ask.harness.plan(context))
-    }
-}
-
-impl Handler<StartEnded> for HarnessActor {
+impl Handler<Stands> for Harnesses {
     type Result = ();
 
-    fn handle(&mut self, ended: StartEnded, _: &mut Self::Context) {
-        if ended.started {
-            (self.failures, self.retry_at) = (0, None);
-            self.backoff.started(clock::now());
-            return;
-        }
-        self.failures += 1;
-        if self.failures >= FAILURES {
-            let now = clock::now();
-            self.retry_at = Some(now + self.backoff.failed(now, rand::random()));
+    fn handle(&mut self, stands: Stands, ctx: &mut Self::Context) {
+        self.memory.set(stands.harness, stands.standing);
+        self.remember(ctx);
+    }
+}
+
+impl Harnesses {
+    /// One write at a time; what changes meanwhile is in the next.
+    fn remember(&mut self, ctx: &mut Context<Self>) {
+        if let Some(write) = self.memory.write() {
+            ctx.spawn(write.into_actor(self).map(|(), harnesses, ctx| {
+                harnesses.memory.written();
+                harnesses.remember(ctx);
+            }));
         }
     }
 }
