@@ -4,7 +4,7 @@ use ostler_supervisors::adapter::{
     Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, Lifetime, Message, OpenContext, SnapshotError, Start, Told,
 };
 use ostler_supervisors::capability::{Capabilities, Capability};
-use ostler_supervisors::contract::{EventKind, MessageId, MessageRole};
+use ostler_supervisors::contract::{EventKind, MessageId, MessageRole, RateLimit};
 use ostler_supervisors::ledger::OutboxThen;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,10 @@ impl Machine {
             return noise("an object without a type".to_owned(), answer);
         };
         let kind = EventKind::from_adapter(&name);
+        if name == "rate_limited" {
+            let retry_after_ms = object.get("retry_after_ms").and_then(Value::as_u64);
+            return answer.fact(Fact::RateLimited(RateLimit { retry_after_ms }));
+        }
         let text = object.get("text").and_then(Value::as_str).map(str::to_owned);
         match (kind.as_str(), text) {
             ("message.delta", Some(text)) => said(text, MessageRole::Answer, answer),
@@ -208,6 +212,18 @@ mod tests {
         assert!(matches!(&facts[..], [Fact::Event { kind, .. }] if kind.as_str() == "adapter.run.end"));
         let facts = told(OutputFormat::JsonLines, &[Frame::Line(r#"{"type":"run.completed"}"#)]);
         assert!(matches!(&facts[..], [Fact::Event { kind, .. }] if kind.as_str() == "adapter.run.completed"));
+    }
+
+    #[test]
+    fn case_j5_a_limit_of_the_provider_is_a_fact_of_its_own() {
+        for (line, retry_after_ms) in [
+            (r#"{"type":"rate_limited","retry_after_ms":1500}"#, Some(1500)),
+            (r#"{"type":"rate_limited","retry_after_ms":-1}"#, None),
+            (r#"{"type":"rate_limited"}"#, None),
+        ] {
+            let facts = told(OutputFormat::JsonLines, &[Frame::Line(line)]);
+            assert_eq!(facts, [Fact::RateLimited(RateLimit { retry_after_ms })], "{line}");
+        }
     }
 
     #[test]

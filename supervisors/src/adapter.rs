@@ -12,8 +12,8 @@ use thiserror::Error;
 use crate::capability::Capabilities;
 use crate::contract::{
     AgentUsage, ClearReason, Delegation, EffectKind, FailureKind, InteractionId, InteractionRequest,
-    InteractionResponse, MessageId, MessageRole, NativeId, SessionSpec, StopReason, TaskId, WarningKind, WorkId,
-    WorkStatus,
+    InteractionResponse, MessageId, MessageRole, NativeId, RateLimit, SessionSpec, StopReason, TaskId, WarningKind,
+    WorkId, WorkStatus,
 };
 use crate::ledger::OutboxThen;
 
@@ -221,6 +221,8 @@ pub enum Fact {
         /// What it says.
         message: String,
     },
+    /// The provider takes no more for now: why a failure that follows came.
+    RateLimited(RateLimit),
     /// How much work of the task the protocol shows open.
     OpenWork(usize),
     /// The task's end, as the agent reports it.

@@ -5,7 +5,7 @@ use agent_client_protocol_schema::v1::{
 };
 use ostler_supervisors::adapter::{Answer, EndReport, Fact};
 use ostler_supervisors::contract::{
-    AgentUsage, ApprovalPolicy, ClearReason, Delegation, FailureKind, MessageId, MessageRole, StopReason,
+    AgentUsage, ApprovalPolicy, ClearReason, Delegation, FailureKind, MessageId, MessageRole, RateLimit, StopReason,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +14,9 @@ use super::call::Calls;
 use super::known::{Counting, Known};
 use super::wire::{Outcome, notify, short, text_of};
 use super::{Asked, Machine, Storage};
+
+/// The HTTP status by which a provider says that it takes no more for now, as some agents pass it on.
+const LIMITED: i32 = 429;
 
 /// The prompt under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +138,12 @@ impl Machine {
                 let message = format!("the agent did not take the task: {}", text_of(&error));
                 answer.fact(Fact::NotAccepted { message });
             }
-            Err(error) => answer.fact(Fact::End(failure(&error))),
+            Err(error) => {
+                if i32::from(error.code) == LIMITED {
+                    answer.fact(Fact::RateLimited(RateLimit::default()));
+                }
+                answer.fact(Fact::End(failure(&error)));
+            }
         }
     }
 

@@ -113,6 +113,9 @@ struct Turn {
     stop: Stop,
     /// What was reported, while work of the task is still open.
     held: Option<EndReport>,
+    /// How long it last waited because its provider took no more.
+    #[serde(default)]
+    limited_ms: Option<u64>,
     /// What its results have counted so far.
     usage: Option<AgentUsage>,
 }
@@ -174,6 +177,7 @@ impl Machine {
             policy: delegation.approval,
             stop: Stop::Unasked,
             held: None,
+            limited_ms: None,
             usage: None,
         });
     }

@@ -1,7 +1,7 @@
 //! What a result means, and when the task is over.
 
 use ostler_supervisors::adapter::{Answer, EndReport, Fact};
-use ostler_supervisors::contract::{ClearReason, EventKind, FailureKind, StopReason};
+use ostler_supervisors::contract::{ClearReason, EventKind, FailureKind, RateLimit, StopReason};
 use serde_json::Value;
 
 use super::track::Given;
@@ -9,6 +9,8 @@ use super::{Activity, Correlation, Machine, Phase, Stop, Turn};
 
 /// Beside cost and duration a result repeats much; this is what nothing else tells.
 const RESULT: EventKind = EventKind::known("adapter.claude.result");
+/// The HTTP status by which a provider says that it takes no more for now.
+pub(super) const LIMITED: u64 = 429;
 /// How it says that it has no session of this id; no code does.
 const NO_SUCH_SESSION: &str = "No conversation found";
 /// What is kept of a failure's text, in bytes: a report may have to wait in a snapshot.
@@ -67,7 +69,11 @@ impl Machine {
         answer.fact(Fact::Event { kind: RESULT, data: told(frame) });
         if let Some(turn) = &mut self.turn {
             turn.phase = Phase::Running;
-            turn.held = Some(report(frame, turn.stop));
+            let report = report(frame, turn.stop);
+            if matches!(report, EndReport::Failed { .. }) && frame["api_error_status"] == LIMITED {
+                answer.fact(Fact::RateLimited(RateLimit { retry_after_ms: turn.limited_ms }));
+            }
+            turn.held = Some(report);
         }
         self.settle_if_over(answer);
     }

@@ -5,6 +5,7 @@ use ostler_supervisors::contract::WarningKind;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::outcome::LIMITED;
 use super::track::Waking;
 use super::{Activity, Correlation, Machine, Phase, Stop};
 
@@ -15,7 +16,7 @@ impl Machine {
             Some("session_state_changed") => self.activity(&frame["state"], answer),
             Some("background_tasks_changed") => self.background_changed(&frame["tasks"], answer),
             Some("task_notification") => self.work_ended(frame["status"].as_str()),
-            Some("api_retry") => warn(WarningKind::Recoverable, retry(frame), answer),
+            Some("api_retry") => self.tries_again(frame, answer),
             Some("compact_boundary") => {
                 warn(WarningKind::ContextPressure, "the conversation was shortened to fit".to_owned(), answer);
             }
@@ -25,6 +26,13 @@ impl Machine {
             }
             _ => self.noted(),
         }
+    }
+
+    fn tries_again(&mut self, frame: &Value, answer: &mut Answer) {
+        if let Some(turn) = self.turn.as_mut().filter(|_| frame["error_status"] == LIMITED) {
+            turn.limited_ms = frame["retry_delay_ms"].as_f64().map(|delay| delay as u64);
+        }
+        warn(WarningKind::Recoverable, retry(frame), answer);
     }
 
     /// Where it does not say which message a turn answers, each turn answers the one that was sent.

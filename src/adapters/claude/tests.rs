@@ -5,7 +5,7 @@ mod damage;
 
 use ostler_supervisors::adapter::{MAX_SNAPSHOT, Message};
 use ostler_supervisors::contract::{
-    ApprovalDecision, ClearReason, EffectKind, FailureKind, InteractionId, InteractionResponse, MessageRole,
+    ApprovalDecision, ClearReason, EffectKind, FailureKind, InteractionId, InteractionResponse, MessageRole, RateLimit,
     SessionSpec, StopReason, WarningKind, WorkStatus,
 };
 use ostler_supervisors::ledger::OutboxThen;

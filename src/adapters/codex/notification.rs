@@ -1,7 +1,7 @@
 //! What the app-server says by itself.
 
 use ostler_supervisors::adapter::{Answer, EndReport, Fact};
-use ostler_supervisors::contract::{ClearReason, FailureKind, MessageRole, StopReason, WarningKind};
+use ostler_supervisors::contract::{ClearReason, FailureKind, MessageRole, RateLimit, StopReason, WarningKind};
 use serde_json::Value;
 
 use super::{End, LastTurn, Machine};
@@ -60,6 +60,9 @@ impl Machine {
 
     fn turn_completed(&mut self, turn: &Value, answer: &mut Answer) {
         let report = report_of(turn);
+        if matches!(report, EndReport::Failed { .. }) {
+            self.heed_limit(&turn["error"], answer);
+        }
         let interrupted = report == EndReport::Interrupted;
         self.ended(turn["id"].as_str(), report, answer);
         if interrupted {
@@ -73,7 +76,15 @@ impl Machine {
             let message = text_of(&params["error"]["message"]);
             return answer.fact(Fact::Warning { kind: WarningKind::Recoverable, message });
         }
+        self.heed_limit(&params["error"], answer);
         self.ended(params["turnId"].as_str(), failure(&params["error"]), answer);
+    }
+
+    /// When a limit is over it says by the clock on the wall, and elsewhere, if at all.
+    fn heed_limit(&self, error: &Value, answer: &mut Answer) {
+        if self.turn.is_some() && is_limit(error) {
+            answer.fact(Fact::RateLimited(RateLimit::default()));
+        }
     }
 
     fn ended(&mut self, id: Option<&str>, report: EndReport, answer: &mut Answer) {
@@ -142,16 +153,25 @@ fn end_of(report: &EndReport) -> End {
     }
 }
 
-/// Classified by structured codes alone (AHP 1.8).
-fn failure(error: &Value) -> EndReport {
+/// What an error is called, and the HTTP status behind it.
+fn code_of(error: &Value) -> (Option<&str>, Option<u64>) {
     let info = &error["codexErrorInfo"];
     let object = info.as_object().and_then(|object| object.iter().next());
     let code = info.as_str().or(object.map(|(code, _)| code.as_str()));
-    let status = object.and_then(|(_, detail)| detail["httpStatusCode"].as_u64());
+    (code, object.and_then(|(_, detail)| detail["httpStatusCode"].as_u64()))
+}
+
+fn is_limit(error: &Value) -> bool {
+    matches!(code_of(error), (Some("usageLimitExceeded" | "rateLimitExceeded"), _) | (_, Some(429)))
+}
+
+/// Classified by structured codes alone (AHP 1.8).
+fn failure(error: &Value) -> EndReport {
+    let (code, status) = code_of(error);
     let kind = match code {
         Some("contextWindowExceeded") => FailureKind::ContextOverflow,
         Some("sessionBudgetExceeded" | "usageLimitExceeded") => FailureKind::BudgetExceeded,
-        Some("serverOverloaded" | "internalServerError") => FailureKind::Transient,
+        Some("serverOverloaded" | "internalServerError" | "rateLimitExceeded") => FailureKind::Transient,
         Some(
             "httpConnectionFailed"
             | "responseStreamDisconnected"

@@ -171,6 +171,30 @@ fn an_error_ends_the_turn_once_and_by_its_code() {
 }
 
 #[test]
+fn case_j5_a_limit_of_the_provider_is_told_before_the_failure() {
+    for (info, limited) in [
+        (json!("rateLimitExceeded"), true),
+        (json!("usageLimitExceeded"), true),
+        (json!({ "responseTooManyFailedAttempts": { "httpStatusCode": 429 } }), true),
+        (json!({ "responseTooManyFailedAttempts": { "httpStatusCode": 503 } }), false),
+        (json!("serverOverloaded"), false),
+    ] {
+        let error = json!({ "message": "no more", "codexErrorInfo": info });
+        for end in [
+            json!({ "method": "turn/completed", "params": { "turn": { "id": "turn-1", "status": "failed", "error": error } } }),
+            json!({ "method": "error", "params": { "turnId": "turn-1", "willRetry": false, "error": error } }),
+        ] {
+            let mut replay = in_a_turn();
+            replay.says(&end);
+            let told: Vec<_> =
+                replay.facts.iter().filter(|fact| matches!(fact, Fact::RateLimited(_) | Fact::End(_))).collect();
+            assert_eq!(told.len(), 1 + usize::from(limited), "{info}");
+            assert!(matches!(told.last(), Some(Fact::End(EndReport::Failed { .. }))), "{info}");
+        }
+    }
+}
+
+#[test]
 fn a_resumed_thread_is_known_to_be_stored_and_its_old_usage_is_not_the_tasks() {
     let replay = Replay::of("resume", ApprovalPolicy::Ask);
     assert!(replay.facts.iter().any(|fact| matches!(fact, Fact::NativeSession { stored: true, .. })));

@@ -114,6 +114,7 @@ pub(super) fn fact(fact: &Fact) -> Option<(EventKind, Value)> {
             (work_kind(*status), data)
         }
         Fact::Warning { kind, message } => (kinds::WARNING, json!({ "kind": kind, "message": message })),
+        Fact::RateLimited(limit) => (kinds::RATE_LIMITED, json!(limit)),
         Fact::Noise { what } => (kinds::FRAME_REJECTED, json!({ "what": what })),
         Fact::Event { kind, data } => (kind.clone(), data.clone()),
         _ => return None,
@@ -177,6 +178,7 @@ fn fact_of(event: &Event) -> Option<Fact> {
             let role = serde_json::from_value(data["role"].clone()).unwrap_or(MessageRole::Unknown);
             Some(Fact::MessageCompleted { message: message()?, role, text: text("text")? })
         }
+        "ostler.rate_limited" => Some(Fact::RateLimited(serde_json::from_value(data).ok()?)),
         _ => None,
     }
 }

@@ -121,6 +121,7 @@ pub mod kinds {
         CANCEL_REQUESTED = "ostler.cancel.requested";
         STRAY_ENDED = "ostler.stray.ended";
         WARNING = "ostler.warning";
+        RATE_LIMITED = "ostler.rate_limited";
         FRAME_REJECTED = "ostler.frame.rejected";
         LATE_FACT = "ostler.late_fact";
         CONTEXT_BLOCKED = "ostler.context.blocked";

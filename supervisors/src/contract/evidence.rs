@@ -87,6 +87,13 @@ impl fmt::Display for ExitFact {
     }
 }
 
+/// The provider takes no more for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// In so many milliseconds it may, where the agent says so.
+    pub retry_after_ms: Option<u64>,
+}
+
 /// Everything a verdict rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -104,6 +111,9 @@ pub struct Evidence {
     /// Processes of the task that were left running on purpose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_running: Vec<i32>,
+    /// The provider's limit that made the task fail, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
     /// A word on what happened, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -112,6 +122,14 @@ pub struct Evidence {
 impl Evidence {
     /// Evidence of this proof alone.
     pub fn of(proof: Proof) -> Self {
-        Self { proof, exit: None, tree_empty: false, cancel_requested: false, left_running: Vec::new(), note: None }
+        Self {
+            proof,
+            exit: None,
+            tree_empty: false,
+            cancel_requested: false,
+            left_running: Vec::new(),
+            rate_limit: None,
+            note: None,
+        }
     }
 }

@@ -15,7 +15,7 @@ pub mod work;
 
 pub use delegation::{ApprovalPolicy, Delegation, SessionSpec};
 pub use event::{Event, EventKind, Position};
-pub use evidence::{Evidence, ExitFact, Proof};
+pub use evidence::{Evidence, ExitFact, Proof, RateLimit};
 pub use id::{HarnessId, InteractionId, MessageId, NativeId, OwnerId, RuntimeId, SessionId, TaskId, WorkId};
 pub use interaction::{
     ApprovalDecision, ClearReason, InteractionKind, InteractionRequest, InteractionResolution, InteractionResponse,

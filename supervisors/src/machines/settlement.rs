@@ -4,7 +4,7 @@
 //! the facts gathered so far and says what they amount to.
 
 use crate::adapter::EndReport;
-use crate::contract::{CancelCause, ExitFact, FailureKind, Proof, StopReason, UnresolvedReason, Verdict};
+use crate::contract::{CancelCause, ExitFact, FailureKind, Proof, RateLimit, StopReason, UnresolvedReason, Verdict};
 
 /// What counts as a harness's report of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +65,8 @@ pub struct CancelFacts {
 
 /// The word for an end that the kernel made for lack of memory.
 const OUT_OF_MEMORY: &str = "oom";
+/// The word for a failure that the provider's limit made.
+const RATE_LIMITED: &str = "rate_limited";
 
 /// Everything observed that bears on the verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +87,8 @@ pub struct Facts {
     pub orphaned: bool,
     /// The kernel killed a process of the tree for lack of memory.
     pub out_of_memory: bool,
+    /// The provider takes no more for now.
+    pub rate_limit: Option<RateLimit>,
     /// The kernel confirmed an empty tree.
     pub emptied: bool,
     /// The output was read to its end.
@@ -107,6 +111,7 @@ impl Facts {
             exit: None,
             orphaned: false,
             out_of_memory: false,
+            rate_limit: None,
             emptied: false,
             output_ended: false,
             any_output: false,
@@ -125,7 +130,7 @@ impl Facts {
         match (self.orphaned, self.out_of_memory && failed && !self.was_stopped_by_us()) {
             (true, _) => Some("orphaned"),
             (false, true) => Some(OUT_OF_MEMORY),
-            (false, false) => None,
+            (false, false) => self.rate_limit.map(|_| RATE_LIMITED),
         }
     }
 
@@ -244,12 +249,13 @@ fn cancelled(facts: &Facts, proof: Proof) -> Judgement {
 }
 
 fn failed(facts: &Facts, exit: ExitFact, proof: Proof) -> Judgement {
-    let killed = match facts.cause() {
-        Some(OUT_OF_MEMORY) => "; the kernel killed processes of it for lack of memory",
-        _ => "",
+    let (kind, why) = match facts.cause() {
+        Some(OUT_OF_MEMORY) => (FailureKind::Unknown, "; the kernel killed processes of it for lack of memory"),
+        Some(RATE_LIMITED) => (FailureKind::Transient, "; its provider takes no more for now"),
+        _ => (FailureKind::Unknown, ""),
     };
-    let message = format!("the agent ended without a result: {exit}{killed}");
-    Judgement::Settle(Verdict::Failed { kind: FailureKind::Unknown, message }, proof)
+    let message = format!("the agent ended without a result: {exit}{why}");
+    Judgement::Settle(Verdict::Failed { kind, message }, proof)
 }
 
 fn unresolved(reason: UnresolvedReason, known: String, proof: Proof) -> Judgement {

@@ -152,6 +152,8 @@ fn case_g3_a_death_on_either_side_of_the_submission_submits_at_most_once() {
 fn killed_in_mid_turn(harness: &str, first: &str, script: impl Fn(u64) -> String, whole: impl Fn(u64) -> String) {
     let shell = Shell::new();
     app_server::add(&shell, &[]);
+    // So many deaths in a row are the test's, and not the agent's.
+    super::configure(&shell, |config| format!("{config}[harness.{harness}.restarts]\nfailures = 1000\n"));
     let daemon = shell.serve();
     let session = session_of(&shell, harness, first);
     for round in 0..25 {

@@ -26,6 +26,7 @@ mod g_closes;
 mod g_double_execution;
 mod g_exits;
 mod g_opens;
+mod j_limits;
 mod j_many_at_once;
 mod j_storms;
 pub(crate) mod socket;

@@ -245,7 +245,7 @@ fn completed_after_a_cancel_is_completed_and_a_second_end_is_noise() {
 }
 
 #[test]
-fn errors_are_failures_of_their_kind() {
+fn case_j5_errors_are_failures_of_their_kind_and_429_is_a_limit() {
     for (code, wanted) in [
         (-32000, FailureKind::Authentication),
         (401, FailureKind::Authentication),
@@ -262,6 +262,8 @@ fn errors_are_failures_of_their_kind() {
             "{code}: {:?}",
             driven.ends()
         );
+        let limited = driven.facts.iter().any(|fact| matches!(fact, Fact::RateLimited(_)));
+        assert_eq!(limited, code == 429, "{code}");
     }
 }
 

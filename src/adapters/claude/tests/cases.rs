@@ -128,6 +128,37 @@ fn case_b8_completed_after_an_interrupt_is_completed() {
 }
 
 #[test]
+fn case_j5_a_limit_of_the_provider_is_told_with_the_time_that_claude_waited_for_it() {
+    let failed = |own: &str, status: u64| {
+        json!({
+            "type": "result", "subtype": "success", "is_error": true, "api_error_status": status,
+            "user_message_uuids": [own],
+        })
+    };
+    let retry = |status: u64| {
+        json!({
+            "type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 2, "retry_delay_ms": 2000.5,
+            "error_status": status,
+        })
+    };
+    for (retried, status, expected) in [
+        (429, 429, Some(RateLimit { retry_after_ms: Some(2000) })),
+        (529, 429, Some(RateLimit { retry_after_ms: None })),
+        (429, 500, None),
+    ] {
+        let mut replay = in_a_turn();
+        replay.says(retry(retried));
+        replay.says(failed(&replay.own(), status));
+        let limit = replay.facts.iter().find_map(|fact| match fact {
+            Fact::RateLimited(limit) => Some(*limit),
+            _ => None,
+        });
+        assert_eq!(limit, expected, "{retried}, {status}");
+        assert!(matches!(replay.ends()[..], [EndReport::Failed { kind: FailureKind::Transient, .. }]));
+    }
+}
+
+#[test]
 fn an_abort_that_nobody_asked_for_is_a_failure() {
     let mut replay = in_a_turn();
     replay.says(aborted(&replay.own()));

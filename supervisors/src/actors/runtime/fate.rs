@@ -7,7 +7,7 @@ use ostler_keeper::Exit;
 use super::super::harnesses::Fate;
 use super::{Runtime, exit_fact};
 use crate::adapter::{EndReport, Fact};
-use crate::contract::ExitFact;
+use crate::contract::{ExitFact, RateLimit};
 use crate::machines::health::Input;
 use crate::machines::settlement::ReportMode;
 
@@ -20,6 +20,8 @@ pub(super) enum Shown {
     Nothing,
     /// It reported the end of a task: its start came to something, however it ends.
     Work,
+    /// Its provider took no more, and nothing went well since.
+    Limit(RateLimit),
 }
 
 /// How an agent ended.
@@ -47,11 +49,17 @@ impl Runtime {
 
     /// An agent that reports how a task ended works, whatever the report.
     pub(super) fn heed_report(&mut self, fact: &Fact) {
-        if let Fact::End(report) = fact
-            && !matches!(report, EndReport::Unknown { .. })
-        {
-            self.shown = Shown::Work;
-            self.tell_harness(Input::Worked { age: self.age() }, None);
+        match fact {
+            Fact::RateLimited(limit) => self.shown = Shown::Limit(*limit),
+            Fact::End(EndReport::Unknown { .. }) => {}
+            Fact::End(report) => {
+                let failed = matches!(report, EndReport::Failed { .. });
+                if !(failed && matches!(self.shown, Shown::Limit(_))) {
+                    self.shown = Shown::Work;
+                }
+                self.tell_harness(Input::Worked { age: self.age() }, None);
+            }
+            _ => {}
         }
     }
 
@@ -73,6 +81,14 @@ impl Runtime {
         match (self.ended.take(), self.harness.report) {
             (None, _) => {}
             (Some(Ended::Unasked(_)), _) if self.shown == Shown::Work => {}
+            (Some(Ended::Unasked(exit)), _)
+                if !exit.is_success()
+                    && let Shown::Limit(limit) = self.shown =>
+            {
+                // Where nobody says when it is over, whoever asks next finds out.
+                let after = Duration::from_millis(limit.retry_after_ms.unwrap_or(0));
+                self.tell_harness(Input::Limited { after }, None);
+            }
             (Some(Ended::Asked), _) => self.tell_harness(Input::Unused { age }, None),
             (Some(Ended::Unasked(ExitFact::Code { .. })), ReportMode::ExitStatus(_)) => {
                 self.tell_harness(Input::Worked { age }, None);

@@ -277,6 +277,7 @@ fn no_combination_breaks_a_promise() {
                                     exit,
                                     orphaned: bits & 8 != 0,
                                     out_of_memory: bits & 4 != 0,
+                                    rate_limit: (bits & 2 != 0).then(RateLimit::default),
                                     emptied: bits & 1 != 0,
                                     output_ended: bits & 2 != 0,
                                     any_output: bits & 4 != 0,

@@ -18,6 +18,10 @@ impl Task {
                 self.session_usage = session.or(self.session_usage);
             }
             Fact::OpenWork(count) => self.facts.open_work = count,
+            Fact::RateLimited(limit) => {
+                self.facts.rate_limit = Some(limit);
+                effects.push(Effect::Record(Record::Fact(fact)));
+            }
             Fact::End(report) => self.ended(report, effects),
             Fact::Asked(request) => self.asked(request, effects),
             Fact::AnswerConfirmed(id) => self.interact(&id, interaction::Input::Confirmed, effects),

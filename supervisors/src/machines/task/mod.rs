@@ -464,10 +464,13 @@ impl Task {
             Strays::Left(pids) | Strays::Stubborn(pids) => pids.clone(),
             Strays::Unknown | Strays::None => Vec::new(),
         };
+        // A limit that did not make it fail is no part of how it ended.
+        self.facts.rate_limit.take_if(|_| !matches!(verdict, Verdict::Failed { .. }));
         let evidence = Evidence {
             exit: self.facts.exit,
             tree_empty: self.facts.emptied,
             cancel_requested: self.facts.cancel.is_some(),
+            rate_limit: self.facts.rate_limit,
             note: self.facts.cause().map(str::to_owned),
             left_running: if self.facts.emptied { Vec::new() } else { left_running },
             ..Evidence::of(proof)

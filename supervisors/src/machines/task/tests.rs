@@ -5,6 +5,7 @@ use crate::adapter::EndReport;
 use crate::contract::{ApprovalDecision, InteractionKind, MessageRole, StopReason};
 use crate::machines::settlement::EmptyOutput;
 
+mod bounds;
 mod steps;
 mod strays;
 

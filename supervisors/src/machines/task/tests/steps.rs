@@ -115,17 +115,6 @@ fn what_was_not_taken_is_submitted_to_the_next_runtime_unless_it_is_cancelled() 
 }
 
 #[test]
-fn of_agents_that_end_before_they_are_given_a_task_it_has_five() {
-    let mut task = submitted(POLICIES[0]);
-    for _ in 0..4 {
-        assert_eq!(told(&mut task, [Input::NotTaken]), vec![]);
-        assert!(told(&mut task, [Input::RuntimeReady]).contains(&Effect::Submit));
-    }
-    let outcome = verdict(&told(&mut task, [Input::NotTaken]));
-    assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::NeverSubmitted));
-}
-
-#[test]
 fn an_agent_that_refuses_a_task_has_not_begun_it() {
     let refused = || Input::Fact(Fact::NotAccepted { message: "busy".into() });
     let outcome = verdict(&told(&mut submitted(POLICIES[0]), [refused()]));
