@@ -8,3 +8,4 @@ pub mod door;
 pub mod error;
 pub mod ledger;
 pub mod operations;
+mod orphans;

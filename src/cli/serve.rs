@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 
 use clap::Args;
-use nix::sys::prctl;
 use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::contract::CancelCause;
 
@@ -12,7 +11,7 @@ use super::signals::{Signal, signals};
 use crate::config::{Settings, Surroundings};
 use crate::door::{self, Embedded, EmbeddedOptions};
 use crate::error::{Failure, Kind};
-use crate::operations;
+use crate::{operations, orphans};
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
@@ -25,8 +24,8 @@ pub(super) async fn serve(serve: Serve, settings: &Settings, around: &Surroundin
     let mut signals = signals()?;
     settings.make_state()?;
     let _exclusive = lock(&settings.state.join("serve.lock"))?;
-    // What a killed keeper leaves comes here, to be reaped.
-    if let Err(error) = prctl::set_child_subreaper(true) {
+    // What a killed keeper leaves comes here, and is reaped.
+    if let Err(error) = orphans::adopt() {
         tracing::warn!(%error, "orphans of a killed keeper go to the init process");
     }
     let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Serve }).await?;

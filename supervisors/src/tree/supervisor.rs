@@ -124,7 +124,7 @@ mod tests {
 
     /// Exit reason × restart type × strategy, cell by cell, for the middle child of three.
     #[test]
-    fn the_whole_table() {
+    fn case_j4_the_whole_table() {
         use ExitReason::*;
         use RestartType::*;
         use Strategy::*;
@@ -142,6 +142,27 @@ mod tests {
                     };
                     assert_eq!(decision, expected, "{restart:?} child, {reason:?}, {strategy:?}");
                 }
+            }
+        }
+    }
+
+    /// Neither a clean exit nor a crash is restarted for ever; what is not to be restarted never counts.
+    #[test]
+    fn case_j4_no_cell_is_an_endless_loop() {
+        for restart in RestartType::ALL {
+            for reason in ExitReason::ALL {
+                let mut supervisor = supervisor(Strategy::OneForOne, restart);
+                let spec = supervisor.running().nth(1).cloned().expect("b");
+                let starts = (0..100).take_while(|_| {
+                    let decision = supervisor.exited(&"b", reason, Millis(0));
+                    let again = matches!(decision, Decision::Restart { .. });
+                    if again {
+                        supervisor.started(spec.clone());
+                    }
+                    again
+                });
+                let expected = if restart.restarts(reason) { 3 } else { 0 };
+                assert_eq!(starts.count(), expected, "{restart:?} child, {reason:?}");
             }
         }
     }
