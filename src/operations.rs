@@ -9,18 +9,32 @@ use prometheus::{Encoder, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use crate::door::{Door, Embedded};
 
-/// Serves until the process ends; returns the address that was taken.
+/// Takes the address; port 0 takes a free one.
 ///
 /// # Errors
 ///
-/// If the address is not of this machine alone, or is taken by another program.
-pub fn serve(address: &str, embedded: &Embedded) -> io::Result<SocketAddr> {
+/// If the address is not of this machine alone, or is taken by another program. No other is taken in its place.
+pub fn listen(address: &str) -> io::Result<TcpListener> {
     let wanted = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::InvalidInput)?;
     if !wanted.ip().is_loopback() {
         let text = "health and metrics have no authentication and are served on loopback only";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    let listener = TcpListener::bind(wanted)?;
+    TcpListener::bind(wanted).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let text = "another program listens there; choose another port, or 0 for a free one (--operations)";
+            io::Error::new(error.kind(), text)
+        }
+        _ => error,
+    })
+}
+
+/// Serves until the process ends; returns the address that was taken.
+///
+/// # Errors
+///
+/// If it cannot be served on this listener.
+pub fn serve(listener: TcpListener, embedded: &Embedded) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     let embedded = web::Data::new(embedded.clone());
     let server = HttpServer::new(move || {

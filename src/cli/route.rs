@@ -44,7 +44,7 @@ impl Route {
 
 /// The daemon, or a tree of our own after everything that was left behind is taken care of.
 pub(super) async fn any(settings: &Settings) -> Result<Route, Failure> {
-    if let Some(remote) = Remote::connect(&settings.socket()).await {
+    if let Some(remote) = Remote::daemon(&settings.socket(), &settings.serve_lock()).await {
         return Ok(Route::Other(remote));
     }
     let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Run }).await?;

@@ -23,18 +23,20 @@ pub(super) struct Serve {
 pub(super) async fn serve(serve: Serve, settings: &Settings, around: &Surroundings) -> Result<u8, Failure> {
     let mut signals = signals()?;
     settings.make_state()?;
-    let _exclusive = lock(&settings.state.join("serve.lock"))?;
+    let _exclusive = lock(&settings.serve_lock())?;
     // What a killed keeper leaves comes here, and is reaped.
     if let Err(error) = orphans::adopt() {
         tracing::warn!(%error, "orphans of a killed keeper go to the init process");
     }
+    let failed = |what: &str, error: std::io::Error| Failure::new(Kind::Configuration, format!("{what}: {error}"));
+    // Before anything is taken over: who cannot be asked how it does is not started.
+    let address = serve.operations.unwrap_or_else(|| settings.operations.clone());
+    let operations = operations::listen(&address).map_err(|error| failed(&address, error))?;
     let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Serve }).await?;
     let reaped = embedded.system.reap().await?;
-    let failed = |what: &str, error: std::io::Error| Failure::new(Kind::Configuration, format!("{what}: {error}"));
     let socket = settings.socket();
     door::serve(&socket, embedded.clone()).map_err(|error| failed(&socket.display().to_string(), error))?;
-    let address = serve.operations.unwrap_or_else(|| settings.operations.clone());
-    let operations = operations::serve(&address, &embedded).map_err(|error| failed(&address, error))?;
+    let operations = operations::serve(operations, &embedded).map_err(|error| failed(&address, error))?;
     eprintln!("ostler: listening on {} and http://{operations}", socket.display());
     if reaped.adopted + reaped.collected + reaped.swept > 0 {
         let (adopted, collected, swept) = (reaped.adopted, reaped.collected, reaped.swept);

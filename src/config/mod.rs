@@ -215,6 +215,11 @@ impl Settings {
         self.state.join("owners")
     }
 
+    /// What a daemon holds as long as it runs.
+    pub fn serve_lock(&self) -> PathBuf {
+        self.state.join("serve.lock")
+    }
+
     /// The daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.state.join("ostler.sock")

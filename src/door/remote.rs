@@ -23,7 +23,14 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The tree behind this socket, if somebody listens.
+    /// The daemon behind this socket, if one runs. Whoever else listens there is none: a daemon holds this lock.
+    pub async fn daemon(socket: &Path, lock: &Path) -> Option<Self> {
+        let remote = Self::connect(socket).await?;
+        // Only now, so that the look itself keeps no daemon from taking it.
+        std::fs::File::open(lock).is_ok_and(|file| file.try_lock_shared().is_err()).then_some(remote)
+    }
+
+    /// The tree behind this socket, if somebody listens who is of the same user.
     pub async fn connect(socket: &Path) -> Option<Self> {
         let remote = Self { socket: socket.to_owned() };
         open(socket).await.ok()?;
@@ -61,7 +68,11 @@ async fn open(socket: &Path) -> std::io::Result<UnixStream> {
     use std::os::fd::AsRawFd;
     let folder = std::fs::File::open(socket.parent().unwrap_or(Path::new("/")))?;
     let name = socket.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    UnixStream::connect(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd())).await
+    let stream = UnixStream::connect(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd())).await?;
+    match stream.peer_cred()?.uid() == nix::unistd::getuid().as_raw() {
+        true => Ok(stream),
+        false => Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, "another user listens there")),
+    }
 }
 
 fn internal(error: &dyn std::error::Error) -> Failure {

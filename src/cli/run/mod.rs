@@ -246,7 +246,7 @@ fn policy(approve: Option<Approve>) -> ApprovalPolicy {
 
 /// The daemon where one runs; else a tree of our own, reachable by others while it lives.
 async fn route(settings: &Settings) -> Result<Route, Failure> {
-    if let Some(remote) = Remote::connect(&settings.socket()).await {
+    if let Some(remote) = Remote::daemon(&settings.socket(), &settings.serve_lock()).await {
         return Ok(Route::Other(remote));
     }
     let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Run }).await?;

@@ -1,10 +1,13 @@
 //! Agents that end again and again: how often they are started, and when.
 
 use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::j_ports::{get, operations};
 use super::{app_server, configure, end, kill, session_of, sigkill};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Done, Shell, assert_whole, signal};
@@ -181,6 +184,33 @@ fn case_j3_a_configuration_that_was_read_again_is_a_new_chance() {
     shell.end(daemon);
 }
 
+/// Asks for health and metrics as fast as it goes.
+struct HealthChecks {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<usize>,
+}
+
+impl HealthChecks {
+    fn start(shell: &Shell) -> Self {
+        let (address, stop) = (operations(shell), Arc::new(AtomicBool::new(false)));
+        let stopped = stop.clone();
+        let checks = move || {
+            let mut answered = 0;
+            while !stopped.load(Ordering::SeqCst) {
+                answered += ["/readyz", "/metrics"].map(|path| get(address, path)).len();
+            }
+            answered
+        };
+        Self { stop, thread: std::thread::spawn(checks) }
+    }
+
+    /// How often it was answered.
+    fn stop(self) -> usize {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().expect("answered")
+    }
+}
+
 /// Whoever watches only looks: readers, waiters, the tree and health are asked for all the while.
 #[test]
 fn case_j6_an_exit_that_many_watch_makes_one_start() {
@@ -191,6 +221,7 @@ fn case_j6_an_exit_that_many_watch_makes_one_start() {
     for round in 0..3 {
         let followers: Vec<_> = (0..4).map(|_| shell.spawn(&["events", "--follow", &session])).collect();
         let lookers: Vec<_> = (0..4).map(|_| shell.spawn(&["tree", "--json"])).collect();
+        let health = HealthChecks::start(&shell);
         let before = agents(&shell);
         sigkill(before.last().expect("one").parse().expect("a pid"));
         let clients: Vec<_> = (0..6)
@@ -199,6 +230,7 @@ fn case_j6_an_exit_that_many_watch_makes_one_start() {
         let done: Vec<Done> = clients.into_iter().map(super::finish).collect();
         lookers.into_iter().for_each(|looker| assert_eq!(super::finish(looker).code, 0));
         followers.into_iter().for_each(kill);
+        assert!(health.stop() > 0, "nobody asked for its health");
         let last = shell.ostler(&["run", "--session", &session, "--json", "accept ;; say last ;; finish"]);
         assert_eq!(last.code, 0, "round {round}: {last:?}, after {done:?}");
         let new: std::collections::BTreeSet<_> =

@@ -28,6 +28,7 @@ mod g_exits;
 mod g_opens;
 mod j_limits;
 mod j_many_at_once;
+mod j_ports;
 mod j_reaping;
 mod j_storms;
 pub(crate) mod socket;
