@@ -26,11 +26,13 @@ mod g_closes;
 mod g_double_execution;
 mod g_exits;
 mod g_opens;
+mod j_identity;
 mod j_limits;
 mod j_many_at_once;
 mod j_ports;
 mod j_reaping;
 mod j_storms;
+mod j_terminals;
 pub(crate) mod socket;
 
 use std::process::Child;

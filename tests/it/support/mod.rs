@@ -5,5 +5,6 @@ pub mod census;
 pub mod keeper_client;
 pub mod kernel;
 pub mod model;
+pub mod namespace;
 pub mod programs;
 pub mod shell;
