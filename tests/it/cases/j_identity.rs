@@ -1,6 +1,7 @@
 //! A process is named by its id and its start: whoever gets the id next is a stranger, and left alone.
 
-use std::process::{Child, Command};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::prctl;
@@ -13,13 +14,21 @@ use ostler_keeper::{EndResult, Order, Report};
 
 use super::{finish, kill, received, settled, sigkill};
 use crate::support::keeper_client::Recipe;
-use crate::support::kernel::{Marker, is_alive, is_zombie, wait_until};
+use crate::support::kernel::{Marker, is_zombie, wait_until};
 use crate::support::namespace;
 use crate::support::shell::Shell;
 
-/// A process that has nothing to do with any runtime.
+/// A process that has nothing to do with any runtime, and says back what it is told.
 fn stranger() -> Child {
-    Command::new("sleep").arg("1000").spawn().expect("sleep")
+    Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat")
+}
+
+/// Who was killed before says nothing any more, however soon he is asked.
+fn assert_unharmed(stranger: &mut Child) {
+    let mut answer = [0; 6];
+    let asked = stranger.stdin.as_mut().expect("piped").write_all(b"alive\n");
+    let answered = asked.and_then(|()| stranger.stdout.as_mut().expect("piped").read_exact(&mut answer));
+    assert!(answered.is_ok() && &answer == b"alive\n", "a stranger was hit: {answered:?}");
 }
 
 fn start_of(pid: i32) -> u64 {
@@ -50,7 +59,7 @@ fn case_j8_a_record_of_an_earlier_process_of_the_same_id_costs_a_stranger_nothin
         _ => None,
     });
     assert_eq!(result, EndResult::NotFound);
-    assert_eq!(stranger.try_wait().expect("a child"), None, "the stranger was hit");
+    assert_unharmed(&mut stranger);
     tree::signal(pid, start, Signal::SIGKILL);
     assert!(!stranger.wait().expect("reaped").success(), "the right one is hit");
     client.close(crate::support::keeper_client::quick());
@@ -118,9 +127,7 @@ fn ids_of_a_killed_runtime() {
     let mut strangers = [keeper, agent].map(stranger_of);
     let daemon = shell.serve();
     assert_eq!(settled(&shell)[0]["outcome"]["reason"], "OBSERVATION_LOST");
-    for stranger in &mut strangers {
-        assert_eq!(stranger.try_wait().expect("a child"), None, "a stranger was swept");
-    }
+    strangers.iter_mut().for_each(assert_unharmed);
     strangers.into_iter().for_each(over);
     shell.end(daemon);
 }
@@ -153,8 +160,7 @@ fn ids_between_term_and_kill() {
     };
     assert_eq!(rung, Rung::Kill, "the stranger was there before");
     client.emptied();
-    assert_eq!(stranger.try_wait().expect("a child"), None, "the stranger was killed");
-    assert!(is_alive(tool));
+    assert_unharmed(&mut stranger);
     over(stranger);
     client.release();
 }
@@ -185,7 +191,7 @@ fn a_handle_of_the_dead() {
     let mut second = stranger_of(pid);
     assert_eq!(handle.signal(Signal::SIGKILL), Err(nix::errno::Errno::ESRCH));
     tree::signal(pid, start, Signal::SIGKILL);
-    assert_eq!(second.try_wait().expect("a child"), None, "the stranger was killed");
+    assert_unharmed(&mut second);
     over(second);
 }
 

@@ -12,7 +12,7 @@ use crate::support::shell::Shell;
 
 const SESSIONS: usize = 100;
 
-/// An agent that costs almost nothing: it notes when it is starting and when it has started.
+/// An agent that costs almost nothing but a little time: it notes when it is starting and when it has started.
 const AGENT: &str = r#"
 echo + >> gauge
 while read -r line; do
@@ -20,6 +20,7 @@ while read -r line; do
     case $line in
     *'"initialize"'*) echo "{\"id\":$id,\"result\":{}}" ;;
     *'"thread/start"'* | *'"thread/resume"'*)
+        sleep 0.05
         echo - >> gauge
         echo "{\"id\":$id,\"result\":{\"thread\":{\"id\":\"thread-$$\"}}}" ;;
     *'"turn/start"'*)

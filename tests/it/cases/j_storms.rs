@@ -113,7 +113,7 @@ fn case_j2_an_agent_that_worked_is_no_failure_however_it_ends() {
     configure(&shell, |config| format!("{config}[harness.protocol.restarts]\n{HOUR}"));
     let daemon = shell.serve();
     for round in 0..4 {
-        for _ in 0..3 {
+        for _ in 0..4 {
             assert!(!was_refused(&run(&shell, "protocol", "accept ;; exit 1")), "round {round}");
         }
         let done = run(&shell, "protocol", "accept ;; say hi ;; finish ;; exit 1");
