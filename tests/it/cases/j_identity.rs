@@ -137,10 +137,10 @@ fn ids_of_a_killed_runtime() {
 #[ignore = "played by case_j10 in namespaces of its own"]
 fn ids_between_term_and_kill() {
     namespace::assert_inside("cases::j_identity::ids_between_term_and_kill");
-    let text = "setsid sleep 1111 & setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' & echo up; wait; wait";
+    let text = "setsid sleep 1111 & setsid sh -c 'trap \"\" TERM; echo deaf; while :; do sleep 1; done' & wait; wait";
     let recipe = Recipe::command(vec!["/bin/sh".into(), "-c".into(), text.into()]);
     let mut client = recipe.open();
-    client.heard("up");
+    client.heard("deaf");
     let tool = tool(&recipe.marker);
     client.send(&Order::Stop(Ladder::new([
         (Rung::Terminate, Duration::from_secs(4)),
