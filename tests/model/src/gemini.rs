@@ -21,14 +21,18 @@ pub(crate) async fn generate(
     rules: Data<Rules>,
     record: Data<Record>,
 ) -> HttpResponse {
-    let Ok(request) = serde_json::from_slice::<Value>(&body) else {
-        return fail::<Gemini>(&Failure::of(StatusCode::BAD_REQUEST, "not JSON"));
+    let Ok(Value::Object(mut request)) = serde_json::from_slice(&body) else {
+        return fail::<Gemini>(&Failure::of(StatusCode::BAD_REQUEST, "not a JSON object"));
     };
     match call.rsplit_once(':') {
-        Some((_, "streamGenerateContent")) => converse::<Gemini>(request, &rules, record),
+        Some((model, "streamGenerateContent")) => {
+            // Other dialects have it in the request, where the record shows it.
+            request.insert("model".to_owned(), model.into());
+            converse::<Gemini>(request.into(), &rules, record)
+        }
         Some((model, "generateContent")) => {
             record.note(&json!({ "model": model, "helper": request }));
-            HttpResponse::Ok().json(chunk(helper(&request), Some("STOP")))
+            HttpResponse::Ok().json(chunk(helper(&request.into()), Some("STOP")))
         }
         _ => fail::<Gemini>(&Failure::of(StatusCode::NOT_FOUND, "no such call")),
     }
