@@ -1,8 +1,11 @@
 //! What single agents do in their own way, by the name they give themselves. Everything else is as the protocol has it.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode};
-use ostler_supervisors::contract::NativeId;
+use ostler_supervisors::contract::{FailureKind, NativeId};
 use serde::{Deserialize, Serialize};
+
+/// The HTTP status by which a provider says that it takes no more for now, as some agents pass it on.
+const LIMITED: i32 = 429;
 
 /// Agents whose ways were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Known {
     /// Gemini CLI 0.61.0.
     Gemini,
+    /// The Claude Code adapter 0.101.0.
+    ClaudeAgentAcp,
     /// The Codex adapter 2.6.0.
     CodexAcp,
     /// Hermes 0.19.0.
@@ -31,6 +36,7 @@ impl Known {
     pub(super) fn of(name: &str) -> Self {
         match name {
             "gemini-cli" => Self::Gemini,
+            "@agentclientprotocol/claude-agent-acp" => Self::ClaudeAgentAcp,
             "@agentclientprotocol/codex-acp" => Self::CodexAcp,
             "hermes-agent" => Self::Hermes,
             "Copilot" | "@mistralai/mistral-vibe" => Self::CountsSessions,
@@ -64,6 +70,28 @@ impl Known {
             ErrorCode::InternalError => self == Self::Hermes,
             _ => false,
         }
+    }
+
+    /// What kind of failure an error is, where the agent has a word of its own for it: Claude Code's adapter calls all of
+    /// its errors internal, and names the kind beside.
+    pub(super) fn failure_kind(self, error: &Error) -> Option<FailureKind> {
+        match self.named_kind(error)? {
+            "rate_limit" | "overloaded" | "server_error" => Some(FailureKind::Transient),
+            "authentication_failed" | "oauth_org_not_allowed" | "verification_required" | "cloud_credential_error" => {
+                Some(FailureKind::Authentication)
+            }
+            "billing_error" | "account_on_hold" => Some(FailureKind::BudgetExceeded),
+            _ => None,
+        }
+    }
+
+    /// Whether an error is that a provider takes no more for now.
+    pub(super) fn is_limit(self, error: &Error) -> bool {
+        i32::from(error.code) == LIMITED || self.named_kind(error) == Some("rate_limit")
+    }
+
+    fn named_kind(self, error: &Error) -> Option<&str> {
+        error.data.as_ref().filter(|_| self == Self::ClaudeAgentAcp)?["errorKind"].as_str()
     }
 
     /// Whether the agent itself obeys this prompt, without its model.

@@ -15,9 +15,6 @@ use super::known::{Counting, Known};
 use super::wire::{Outcome, notify, short, text_of};
 use super::{Asked, Machine, Storage};
 
-/// The HTTP status by which a provider says that it takes no more for now, as some agents pass it on.
-const LIMITED: i32 = 429;
-
 /// The prompt under way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Turn {
@@ -139,10 +136,10 @@ impl Machine {
                 answer.fact(Fact::NotAccepted { message });
             }
             Err(error) => {
-                if i32::from(error.code) == LIMITED {
+                if self.known.is_limit(&error) {
                     answer.fact(Fact::RateLimited(RateLimit::default()));
                 }
-                answer.fact(Fact::End(failure(&error)));
+                answer.fact(Fact::End(failure(self.known, &error)));
             }
         }
     }
@@ -240,14 +237,15 @@ fn is_refusal(error: &Error) -> bool {
     matches!(error.code, ErrorCode::InvalidRequest | ErrorCode::MethodNotFound | ErrorCode::InvalidParams)
 }
 
-/// Classified by code alone: those of the protocol, and the HTTP status that some agents pass on.
-fn failure(error: &Error) -> EndReport {
-    let kind = match i32::from(error.code) {
+/// Classified by codes alone: those of the agent, of the protocol, and the HTTP status that some agents pass on.
+fn failure(known: Known, error: &Error) -> EndReport {
+    let by_code = || match i32::from(error.code) {
         -32000 | 401 | 403 => FailureKind::Authentication,
         408 | 409 | 425 | 429 | 500..=599 => FailureKind::Transient,
         400..=499 | -32603 => FailureKind::Provider,
         _ => FailureKind::Unknown,
     };
+    let kind = known.failure_kind(error).unwrap_or_else(by_code);
     EndReport::Failed { kind, message: text_of(error) }
 }
 

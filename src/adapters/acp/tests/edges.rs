@@ -268,6 +268,28 @@ fn case_j5_errors_are_failures_of_their_kind_and_429_is_a_limit() {
 }
 
 #[test]
+fn an_error_whose_kind_the_agent_names_beside_it_is_of_that_kind() {
+    for (known, named, wanted) in [
+        (Known::ClaudeAgentAcp, "rate_limit", FailureKind::Transient),
+        (Known::ClaudeAgentAcp, "server_error", FailureKind::Transient),
+        (Known::ClaudeAgentAcp, "authentication_failed", FailureKind::Authentication),
+        (Known::ClaudeAgentAcp, "billing_error", FailureKind::BudgetExceeded),
+        (Known::ClaudeAgentAcp, "invalid_request", FailureKind::Provider),
+        (Known::Other, "rate_limit", FailureKind::Provider),
+    ] {
+        let mut driven = Driven::in_a_turn();
+        driven.machine.known = known;
+        let error = json!({ "code": -32603, "message": "Internal error", "data": { "errorKind": named } });
+        driven.says(&json!({ "jsonrpc": "2.0", "id": 1, "error": error }));
+        assert!(
+            matches!(driven.ends()[..], [EndReport::Failed { kind, .. }] if *kind == wanted),
+            "{known:?}, {named}: {:?}",
+            driven.ends()
+        );
+    }
+}
+
+#[test]
 fn a_prompt_that_was_refused_before_anything_happened_was_not_accepted() {
     let mut driven = Driven::in_a_turn();
     driven.fails(1, -32602, "session not found");
