@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "a scenario that cannot go on has failed")]
 
 mod acp;
+mod agents;
 mod cases;
 mod claude;
 mod codex;

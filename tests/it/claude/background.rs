@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::support::User;
-use super::turns::{verdict, word};
+use super::support::user;
 use crate::support::kernel::{is_alive, wait_until};
 use crate::support::shell::{Done, assert_whole, signal};
+use crate::support::user::{verdict, word};
 
 #[test]
 fn a_task_ends_when_its_background_command_has_and_the_agent_was_told() {
-    let user = User::new();
+    let user = user();
     let done = user.run(&["--approve", "allow", "do it in the background"]);
     assert_eq!(verdict(&done), (0, "completed".into(), "end_report".into()), "{done:?}");
     assert!(user.shell.work().join("done").exists(), "it was reported as completed before its command ended");
@@ -25,7 +25,7 @@ fn a_task_ends_when_its_background_command_has_and_the_agent_was_told() {
 /// What a subagent says is no answer; the turn that its end wakes the agent for is the last.
 #[test]
 fn a_task_ends_when_its_subagent_has_and_the_agent_was_told() {
-    let user = User::new();
+    let user = user();
     let done = user.run(&["--approve", "allow", "ask a helper"]);
     assert_eq!(verdict(&done), (0, "completed".into(), "end_report".into()), "{done:?}");
     assert_eq!(word(&done.json(), "/output"), "the helper was asked");
@@ -42,10 +42,10 @@ fn a_task_ends_when_its_subagent_has_and_the_agent_was_told() {
 
 #[test]
 fn a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm() {
-    let user = User::new();
+    let user = user();
     let daemon = user.shell.serve();
     let run = user.shell.spawn(&["run", "--harness", "claude", "--json", "--approve", "allow", "serve for ever"]);
-    let tool = user.tool();
+    let tool = user.tools(1)[0];
     let session = user.shell.tasks()[0]["session"].as_str().expect("id").to_owned();
     wait_until(Duration::from_secs(60), "its turn is over", || {
         let over = user.shell.events(&session).iter().any(|event| event["type"] == "adapter.claude.result");
@@ -55,10 +55,10 @@ fn a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm
     let done: Done = run.wait_with_output().expect("ends").into();
     assert_eq!(verdict(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
     assert!(!is_alive(tool), "the background command lives on");
-    let warm = user.agents();
+    let warm = user.own();
     assert_eq!(warm.len(), 1, "the runtime is warm");
     let next = user.shell.ostler(&["run", "--session", &session, "--json", "and now"]);
     assert_eq!(verdict(&next).1, "completed", "{next:?}");
-    assert_eq!(user.agents(), warm);
+    assert_eq!(user.own(), warm);
     user.shell.end(daemon);
 }

@@ -1,4 +1,4 @@
-//! SIGKILL on the owner in mid-turn: of the daemon, at several instants, and of `run`.
+//! SIGKILL on the owner in mid-turn: on the daemon while something is asked, and on `run`.
 
 use std::process::Child;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use ostler::door::Door;
 use ostler_supervisors::contract::{ApprovalPolicy, Delegation, TaskId};
 
-use super::support::User;
+use super::support::user;
 use crate::cases::socket::{block_on, delegation, door, open_session};
 use crate::support::kernel::{is_alive, wait_until};
 use crate::support::shell::assert_whole;
@@ -16,38 +16,10 @@ fn kill(mut child: Child) {
     child.wait().expect("reaped");
 }
 
-#[test]
-fn running_turns_finish_after_the_restart_and_nothing_is_asked_twice() {
-    let user = User::new();
-    for round in 0..5u64 {
-        let daemon = user.shell.serve();
-        let before = user.requests().len();
-        let mut run = user.shell.spawn(&["run", "--harness", "claude", "--json", "slow please"]);
-        user.asked(before + 1);
-        std::thread::sleep(Duration::from_millis(round * 457 % 2100));
-        kill(daemon);
-        run.wait().expect("ends");
-        let daemon = user.shell.serve();
-        let task = user.shell.tasks()[0].clone();
-        let waited = user.shell.ostler(&["task", "wait", task["id"].as_str().expect("id"), "--json"]);
-        assert_eq!(
-            (waited.code, waited.json()["outcome"]["evidence"]["proof"].as_str()),
-            (0, Some("end_report")),
-            "{waited:?}"
-        );
-        let output = waited.json()["outcome"]["output"]["text"].as_str().unwrap_or_default().to_owned();
-        assert_eq!(output, "one two three four five six seven eight nine ten");
-        assert_whole(&user.shell.events(task["session"].as_str().expect("id")));
-        assert_eq!(user.requests().len(), before + 1, "asked once, and not twice");
-        user.shell.end(daemon);
-    }
-    assert_eq!(user.shell.tasks().len(), 5);
-}
-
 /// Case F8: what is asked while nobody is there is still asked afterwards, and can be answered.
 #[test]
 fn an_open_question_survives_the_daemon() {
-    let user = User::new();
+    let user = user();
     let daemon = user.shell.serve();
     let task = block_on(async {
         let session = open_session(&user.shell, "claude").await;
@@ -77,9 +49,9 @@ fn an_open_question_survives_the_daemon() {
 /// It would go on with its turn and its tool: a closed input does not stop it.
 #[test]
 fn a_killed_run_leaves_no_tool_and_is_collected_by_the_next_process() {
-    let user = User::new();
+    let user = user();
     let run = user.shell.spawn(&["run", "--harness", "claude", "--json", "--approve", "allow", "work long"]);
-    let tool = user.tool();
+    let tool = user.tools(1)[0];
     kill(run);
     let task = user.shell.tasks()[0].clone();
     assert_eq!(

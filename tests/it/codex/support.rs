@@ -47,10 +47,6 @@ impl User {
         self.model.requests()
     }
 
-    pub fn run(&self, more: &[&str]) -> crate::support::shell::Done {
-        self.shell.ostler(&[&["run", "--harness", "codex", "--json"], more].concat())
-    }
-
     /// Every process of this user whose command line has this text.
     pub fn processes(&self, text: &str) -> Vec<i32> {
         self.shell.marker.alive().into_iter().filter(|(_, line)| line.contains(text)).map(|(pid, _)| pid).collect()

@@ -2,17 +2,11 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::Value;
-
-use super::support::User;
+use crate::support::agents::GEMINI;
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Done, signal};
-
-fn proof(done: &Done) -> (i32, Value, Value) {
-    let json = done.json();
-    (done.code, json["outcome"]["verdict"].clone(), json["evidence"]["proof"].clone())
-}
+use crate::support::user::{User, verdict};
+use nix::sys::signal::Signal;
 
 /// The newest task, and its open request as soon as there is one.
 fn open_request(user: &User) -> (String, String) {
@@ -26,7 +20,7 @@ fn open_request(user: &User) -> (String, String) {
 
 #[test]
 fn with_a_permission_open_it_gets_its_answer_with_the_cancel_and_stays_warm() {
-    let user = User::new();
+    let user = User::of(GEMINI);
     let daemon = user.shell.serve();
     let child = user.start("please run it");
     user.asked(1);
@@ -37,7 +31,7 @@ fn with_a_permission_open_it_gets_its_answer_with_the_cancel_and_stays_warm() {
     assert_eq!(user.shell.ostler(&["task", "cancel", &task]).code, 0);
     signal(&child, Signal::SIGCONT);
     let done: Done = child.wait_with_output().expect("ends").into();
-    assert_eq!(proof(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
+    assert_eq!(verdict(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
     assert_ne!(user.shell.ostler(&["task", "respond", &task, &request, "allow"]).code, 0, "a late answer");
     assert!(!user.shell.work().join("out.txt").exists(), "the tool ran");
     assert_eq!((agent.len(), user.processes("--acp")), (1, agent));
@@ -46,7 +40,7 @@ fn with_a_permission_open_it_gets_its_answer_with_the_cancel_and_stays_warm() {
 
 #[test]
 fn a_request_outlives_the_daemon_and_is_answered_over_the_next() {
-    let user = User::new();
+    let user = User::of(GEMINI);
     let mut daemon = user.shell.serve();
     let child = user.start("please run it");
     user.asked(1);
@@ -69,11 +63,11 @@ fn a_request_outlives_the_daemon_and_is_answered_over_the_next() {
 
 #[test]
 fn while_it_tries_again_without_a_word() {
-    let user = User::new();
+    let user = User::of(GEMINI);
     let child = user.start("overload");
     user.asked(1);
     signal(&child, Signal::SIGINT);
     let done: Done = child.wait_with_output().expect("ends").into();
-    assert_eq!(proof(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
+    assert_eq!(verdict(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
     user.shell.assert_nothing_left();
 }

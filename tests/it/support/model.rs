@@ -31,9 +31,11 @@ impl Model {
         Self { child, record, address: address.trim().to_owned() }
     }
 
-    /// The requests that reached it, in order; hang-ups apart.
+    /// The requests with a prompt that reached it, in order. One without is for something beside a turn: a title, for
+    /// example.
     pub fn requests(&self) -> Vec<Value> {
-        self.entries().into_iter().filter(|entry| entry["request"].is_object()).collect()
+        let has_prompt = |entry: &Value| entry["users"].as_u64().is_some_and(|users| users > 0);
+        self.entries().into_iter().filter(has_prompt).collect()
     }
 
     /// Everything that was recorded, in order.

@@ -39,7 +39,8 @@ impl Seen {
         let events = self.shell.events(&session);
         let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
         let asked = self.model.entries();
-        let chose = asked.iter().any(|entry| entry["model"] == model || entry["request"]["model"] == model);
+        let models = asked.iter().flat_map(|entry| [&entry["model"], &entry["request"]["model"]]);
+        let chose = models.filter_map(Value::as_str).any(|asked| asked.contains(model));
         self.abilities.extend([
             ("streaming", count("message.delta") > 1),
             ("approvals", count("approval.requested") > 0),
@@ -115,4 +116,9 @@ fn of_gemini() {
 #[test]
 fn of_pi() {
     see("pi", agents::pi, "other");
+}
+
+#[test]
+fn of_claude_agent_acp() {
+    see("claude-agent-acp", agents::claude_agent_acp, "sonnet");
 }

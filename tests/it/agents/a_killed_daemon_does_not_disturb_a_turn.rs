@@ -1,10 +1,14 @@
-//! SIGKILL on the daemon in mid-turn of Gemini CLI, at several instants.
+//! SIGKILL on the daemon in mid-turn of each agent, at several instants.
 
 use std::process::Child;
 use std::time::Duration;
 
-use super::support::User;
+use crate::support::agents::{Agent, CLAUDE, CLAUDE_AGENT_ACP, CODEX, GEMINI};
 use crate::support::shell::assert_whole;
+use crate::support::user::User;
+
+/// How long the answer takes, in milliseconds.
+const SPEECH: u64 = 2000;
 
 fn kill(mut child: Child) {
     child.kill().expect("killed");
@@ -12,14 +16,34 @@ fn kill(mut child: Child) {
 }
 
 #[test]
-fn running_turns_finish_after_the_restart_and_nothing_is_asked_twice() {
-    let user = User::new();
-    for round in 0..4u64 {
+fn of_codex() {
+    running_turns_finish_after_the_restart_and_nothing_is_asked_twice(CODEX, 10);
+}
+
+#[test]
+fn of_claude() {
+    running_turns_finish_after_the_restart_and_nothing_is_asked_twice(CLAUDE, 5);
+}
+
+#[test]
+fn of_gemini() {
+    running_turns_finish_after_the_restart_and_nothing_is_asked_twice(GEMINI, 4);
+}
+
+#[test]
+fn of_claude_agent_acp() {
+    running_turns_finish_after_the_restart_and_nothing_is_asked_twice(CLAUDE_AGENT_ACP, 4);
+}
+
+fn running_turns_finish_after_the_restart_and_nothing_is_asked_twice(agent: Agent, rounds: u64) {
+    let user = User::of(agent);
+    for round in 0..rounds {
         let daemon = user.shell.serve();
         let before = user.requests().len();
         let mut run = user.start("slow please");
         user.asked(before + 1);
-        std::thread::sleep(Duration::from_millis(round * 529));
+        // The instant is the point.
+        std::thread::sleep(Duration::from_millis(round * SPEECH / rounds));
         kill(daemon);
         run.wait().expect("ends");
         let daemon = user.shell.serve();
@@ -32,4 +56,5 @@ fn running_turns_finish_after_the_restart_and_nothing_is_asked_twice() {
         assert_eq!(user.requests().len(), before + 1, "asked once, and not twice");
         user.shell.end(daemon);
     }
+    assert_eq!(user.shell.tasks().len() as u64, rounds);
 }
