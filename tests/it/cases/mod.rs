@@ -8,6 +8,7 @@ mod a_one_owner_per_context;
 mod a_orphans;
 mod a_owned_by_actors;
 mod a_probes;
+mod a_shims;
 mod app_server;
 mod b_blocks;
 mod b_cancel;

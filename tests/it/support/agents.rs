@@ -70,6 +70,18 @@ pub fn codex(shell: &Shell, model: &str) -> String {
     )
 }
 
+/// Codex's older adapter, as its package starts it: by a shim.
+pub fn codex_acp(shell: &Shell, model: &str) -> String {
+    let shim = installed("codex-acp/node_modules/@zed-industries/codex-acp/bin/codex-acp.js");
+    let options = ["approval_policy=\"untrusted\"", "sandbox_mode=\"danger-full-access\""];
+    format!(
+        "[harness.codex-acp]\nadapter = \"acp\"\ncommand = [\"node\", {shim:?}, \"-c\", {:?}, \"-c\", {:?}]\n{}",
+        options[0],
+        options[1],
+        codex_environment(shell, model),
+    )
+}
+
 /// Codex's, whoever starts it; and the model it is told of.
 fn codex_environment(shell: &Shell, model: &str) -> String {
     let folder = shell.path().join("codex-home");
