@@ -35,6 +35,7 @@ pub(super) fn build(id: &HarnessId, file: &HarnessFile) -> Result<Harness, Failu
         report: report(name, file),
         deadlines: deadlines(file),
         helpers: file.helpers.clone().unwrap_or_default(),
+        engines: file.engines.clone().unwrap_or_default(),
         frame_cap: (file.frame_cap_mib.map_or(builtin::FRAME_CAP_MIB, u32::from) as usize) << 20,
         on_lost_session: file.on_lost_session.unwrap_or_default(),
         idle_timeout: file.idle_timeout.map_or(builtin::IDLE_TIMEOUT, |span| span.0),

@@ -110,6 +110,7 @@ fn harness(adapter: AdapterName) -> HarnessFile {
         inherit: Some(inherit()),
         report: Some(report(adapter)),
         helpers: Some(Vec::new()),
+        engines: Some(Vec::new()),
         frame_cap_mib: NonZeroU32::new(FRAME_CAP_MIB),
         on_lost_session: Some(OnLostSession::default()),
         idle_timeout: Some(Span(IDLE_TIMEOUT)),

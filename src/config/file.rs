@@ -165,6 +165,9 @@ pub struct HarnessFile {
     /// Programs that are its own helpers, never strays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helpers: Option<Vec<String>>,
+    /// Programs below the one that is started which do its work: what they leave is a stray like any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engines: Option<Vec<String>>,
     /// The longest line of its output, in MiB.
     #[schemars(extend("maximum" = u32::MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]

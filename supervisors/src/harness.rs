@@ -105,6 +105,9 @@ pub struct Harness {
     pub deadlines: Deadlines,
     /// Names of programs that are the agent's own helpers (MCP and language servers): never strays.
     pub helpers: Vec<String>,
+    /// Names of programs below the one that is started which do the agent's work: what they start is not theirs, as what
+    /// its helpers start is, but the task's.
+    pub engines: Vec<String>,
     /// The longest line of its output, in bytes.
     pub frame_cap: usize,
     /// What becomes of a task whose session the harness no longer has.
@@ -232,10 +235,20 @@ impl Harness {
 
     /// Whether a command line is one of the agent's own helpers.
     pub fn is_helper(&self, command: &str) -> bool {
-        let words = || command.split_ascii_whitespace().take(3);
-        let names = words().filter_map(|word| Path::new(word).file_name()?.to_str());
-        names.into_iter().any(|name| self.helpers.iter().any(|helper| helper == name))
+        names_one_of(command, &self.helpers)
     }
+
+    /// Whether a command line is one of the programs that do the agent's work.
+    pub fn is_engine(&self, command: &str) -> bool {
+        names_one_of(command, &self.engines)
+    }
+}
+
+/// Whether a command line begins with one of these programs, or with what runs it.
+fn names_one_of(command: &str, programs: &[String]) -> bool {
+    let words = command.split_ascii_whitespace().take(3);
+    let mut names = words.filter_map(|word| Path::new(word).file_name()?.to_str());
+    names.any(|name| programs.iter().any(|program| program == name))
 }
 
 impl std::fmt::Debug for Harness {

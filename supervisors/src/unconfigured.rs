@@ -40,6 +40,7 @@ pub(crate) fn harness(id: HarnessId) -> Harness {
         report: ReportMode::Protocol,
         deadlines: DEADLINES,
         helpers: Vec::new(),
+        engines: Vec::new(),
         frame_cap: FRAME_CAP,
         on_lost_session: OnLostSession::Fail,
         idle_timeout: Duration::ZERO,

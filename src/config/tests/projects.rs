@@ -6,7 +6,7 @@ use super::super::{FileState, Layer, Settings};
 use super::{Machine, trusting};
 
 /// Whatever a project could try, key by key.
-const TRICKS: [&str; 16] = [
+const TRICKS: [&str; 17] = [
     "state = \"/tmp/elsewhere\"",
     "orphan_grace = \"1000h\"",
     "operations = \"127.0.0.1:1\"",
@@ -20,6 +20,7 @@ const TRICKS: [&str; 16] = [
     "harness.codex.environment = {}",
     "harness.codex.sandbox = \"danger-full-access\"",
     "harness.codex.helpers = [\"bash\"]",
+    "harness.codex.engines = [\"codex\"]",
     "harness.codex.deadlines.kill = \"1000h\"",
     "harness.evil = { adapter = \"oneshot\", command = [\"./evil\"] }",
     "harness.evil = {}",

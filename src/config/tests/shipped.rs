@@ -60,7 +60,7 @@ fn what_the_example_sets_are_the_defaults_and_nothing_else_has_one() {
 fn what_the_example_says_of_a_harness_are_the_defaults_of_one() {
     let built_in = builtin::harness_defaults("mine", super::super::AdapterName::Oneshot);
     let named = example(&uncommented());
-    for default in built_in.iter().filter(|default| !["inherit", "helpers"].contains(&last(&default.key))) {
+    for default in built_in.iter().filter(|default| !["inherit", "helpers", "engines"].contains(&last(&default.key))) {
         let value = named.iter().find(|(key, _)| *key == default.key).map(|(_, value)| value);
         assert_eq!(value, Some(&default.value), "{}", default.key);
     }

@@ -22,6 +22,7 @@ macro_rules! with_each_agent {
 }
 
 mod a_killed_daemon_does_not_disturb_a_turn;
+mod background;
 mod failures;
 mod lost_sessions;
 mod turns;

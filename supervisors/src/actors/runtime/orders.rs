@@ -46,10 +46,12 @@ impl Runtime {
         }
         self.looks = 0;
         let leader = self.leader.map(|(pid, _)| pid);
-        let is_own = |process: &Process| self.is_own(process);
+        let does_its_work = |process: &&Process| {
+            Some(process.pid) == leader || Some(process.sid) == leader && self.harness.is_engine(&process.command)
+        };
         let is_stray = |process: &&Process| {
-            let mut lineage = lineage(process, &processes).filter(|ancestor| Some(ancestor.pid) != leader);
-            Some(process.sid) != leader && !lineage.any(is_own)
+            let mut lineage = lineage(process, &processes).filter(|ancestor| !does_its_work(ancestor));
+            Some(process.sid) != leader && !lineage.any(|ancestor| self.is_own(ancestor))
         };
         let stray =
             |process: &Process| Stray { pid: process.pid, start: process.start, command: process.command.clone() };
