@@ -108,7 +108,10 @@ impl Machine {
         let open = OpenPermission { request: id.clone(), work, offers: Offers::of(wanted.options) };
         let interaction = self.interaction(id).filter(|_| self.permissions.len() < MOST_OPEN);
         match (policy, course, interaction) {
-            (_, Course::Cancelling, _) => reply(id, &outcome(None), answer),
+            (_, Course::Cancelling | Course::CutShort, _) => {
+                reply(id, &outcome(None), answer);
+                self.cut_short();
+            }
             (ApprovalPolicy::Ask | ApprovalPolicy::Allow, Course::Running, Some(interaction))
                 if open.offers.allow.is_some() =>
             {
@@ -158,6 +161,7 @@ impl Machine {
         // arrived.
         answer.fact(Fact::AnswerConfirmed(interaction.clone()));
         if *decision == ApprovalDecision::Cancel {
+            self.cut_short();
             self.interrupt(answer);
         }
     }

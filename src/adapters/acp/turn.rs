@@ -32,11 +32,13 @@ pub(super) struct Turn {
 }
 
 /// Where a turn is going.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Course {
     Running,
     /// It was asked to stop.
     Cancelling,
+    /// The same, and with it something that it asked was closed without an answer: its end is no end of its work.
+    CutShort,
 }
 
 /// What the agent has shown of a turn.
@@ -102,11 +104,19 @@ impl Machine {
 
     pub(super) fn interrupt(&mut self, answer: &mut Answer) {
         let (Some(turn), Some(session)) = (&mut self.turn, &self.spoken) else { return };
-        turn.course = Course::Cancelling;
+        let course = if self.permissions.is_empty() { Course::Cancelling } else { Course::CutShort };
+        turn.course = turn.course.max(course);
         let cancel = CancelNotification::new(session.clone());
         notify(AGENT_METHOD_NAMES.session_cancel, &cancel, answer);
         // Some agents hear a cancel only when what they ask has been answered.
         self.close_permissions(ClearReason::CancellationRequested, answer);
+    }
+
+    /// Something that the agent asked is closed by a stop.
+    pub(super) fn cut_short(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.course = Course::CutShort;
+        }
     }
 
     /// The agent has begun: whatever it says shows that it took the prompt.
@@ -128,7 +138,7 @@ impl Machine {
                 self.keep_stored(answer);
                 answer.fact(Fact::End(report(self.known, &turn, result)));
             }
-            Err(error) if turn.course == Course::Cancelling && self.known.is_interrupt(&error) => {
+            Err(error) if turn.course != Course::Running && self.known.is_interrupt(&error) => {
                 answer.fact(Fact::End(EndReport::Interrupted));
             }
             Err(error) if turn.shown == Shown::Nothing && is_refusal(&error) => {
@@ -197,6 +207,8 @@ fn report(known: Known, turn: &Turn, result: &str) -> EndReport {
         Err(_) => return EndReport::Unknown { status: short(result) },
     };
     match stop {
+        // Some agents call it ended when what they asked was answered by a cancel.
+        Stop::EndTurn if turn.course == Course::CutShort => EndReport::Interrupted,
         Stop::EndTurn => {
             hidden_failure(known, turn, result).unwrap_or(EndReport::Completed { stop_reason: StopReason::Finished })
         }
@@ -216,7 +228,7 @@ fn report(known: Known, turn: &Turn, result: &str) -> EndReport {
 
 /// The failure behind an `end_turn`, where the agent itself gives it away.
 fn hidden_failure(known: Known, turn: &Turn, result: &str) -> Option<EndReport> {
-    if turn.course == Course::Cancelling {
+    if turn.course != Course::Running {
         return None;
     }
     let message = match known {

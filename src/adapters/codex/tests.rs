@@ -228,7 +228,7 @@ fn an_interrupt_before_the_turn_is_known_is_sent_when_it_is() {
 }
 
 #[test]
-fn a_request_of_unknown_kind_is_refused_at_once() {
+fn case_f6_a_request_of_unknown_kind_is_refused_at_once() {
     let setup = Setup { directory: "/".into(), model: None, approval_policy: "untrusted".into(), sandbox: "x".into() };
     let mut replay = Replay { machine: Machine::new(setup, None), facts: Vec::new(), sent: Vec::new() };
     replay.tell(Told::Frame(Frame::Line(r#"{"id":9,"method":"item/tool/requestUserInput","params":{}}"#)));

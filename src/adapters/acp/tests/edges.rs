@@ -1,6 +1,6 @@
 //! What an agent may do besides.
 
-use ostler_supervisors::contract::{FailureKind, StopReason, WarningKind};
+use ostler_supervisors::contract::{ClearReason, FailureKind, StopReason, WarningKind};
 
 use super::*;
 
@@ -200,8 +200,44 @@ fn a_permission_that_the_agent_takes_back_is_closed() {
     assert_eq!(driven.outcomes(), ["cancelled"]);
 }
 
+/// An agent whose question a cancel closed has not done its work, whatever it calls its end.
 #[test]
-fn requests_of_other_kinds_are_refused_at_once() {
+fn case_f4_a_cancel_closes_what_is_asked_and_wins_over_the_late_stop_reason() {
+    let ends = |driven: &mut Driven| {
+        driven.result(1, json!({ "stopReason": "end_turn" }));
+        assert_eq!((driven.outcomes(), driven.ends()), (vec!["cancelled"], vec![&EndReport::Interrupted]));
+    };
+    let mut before = Driven::in_a_turn();
+    before.asks(json!(7), ALL);
+    before.tell(Told::Interrupt);
+    let id = before.asked()[0].id.clone();
+    assert!(before.has(|fact| *fact == Fact::Withdrawn(id.clone(), ClearReason::CancellationRequested)));
+    before.tell(Told::Interrupt);
+    ends(&mut before);
+    let mut after = Driven::in_a_turn();
+    after.tell(Told::Interrupt);
+    after.asks(json!(7), ALL);
+    ends(&mut after);
+    let mut as_the_answer = Driven::in_a_turn();
+    as_the_answer.asks(json!(7), ALL);
+    let id = as_the_answer.asked()[0].id.clone();
+    as_the_answer.respond(&id, ApprovalDecision::Cancel);
+    ends(&mut as_the_answer);
+}
+
+#[test]
+fn case_f4_an_end_that_comes_before_the_cancel_stays_and_leaves_nothing_open() {
+    let mut driven = Driven::in_a_turn();
+    driven.asks(json!(7), ALL);
+    driven.result(1, json!({ "stopReason": "end_turn" }));
+    driven.tell(Told::Interrupt);
+    let id = driven.asked()[0].id.clone();
+    assert!(driven.has(|fact| *fact == Fact::Withdrawn(id.clone(), ClearReason::ProviderWithdrawn)));
+    assert_eq!(driven.ends(), [&EndReport::Completed { stop_reason: StopReason::Finished }]);
+}
+
+#[test]
+fn case_f6_requests_of_other_kinds_are_refused_at_once() {
     for method in ["fs/write_text_file", "terminal/create", "session/request_unknown"] {
         let mut driven = Driven::in_a_turn();
         driven.says(&json!({ "jsonrpc": "2.0", "id": 9, "method": method, "params": {} }));
