@@ -4,7 +4,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use actix_web::{App, HttpResponse, HttpServer, web};
-use ostler_supervisors::actors::JournalState;
+use ostler_supervisors::actors::{JournalState, TreeRow};
+use ostler_supervisors::ledger::TaskState;
 use prometheus::{Encoder, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use crate::door::{Door, Embedded};
@@ -79,6 +80,20 @@ async fn metrics(embedded: web::Data<Embedded>) -> HttpResponse {
     }
 }
 
+/// The tasks of this process that have no verdict yet. One that waits for an answer is told apart from one that works.
+async fn tasks(embedded: &Embedded, rows: &[TreeRow]) -> Result<IntGaugeVec, prometheus::Error> {
+    let tasks = IntGaugeVec::new(Opts::new("ostler_tasks", "Tasks without a verdict, by state"), &["state"])?;
+    for state in TaskState::UNSETTLED {
+        tasks.with_label_values(&[state.word()]).set(0);
+    }
+    let unsettled = embedded.system.ledger().unsettled().await;
+    let unsettled = unsettled.map_err(|error| prometheus::Error::Msg(error.to_string()))?;
+    for task in unsettled.iter().filter(|task| rows.iter().any(|row| row.task.as_ref() == Some(&task.id))) {
+        tasks.with_label_values(&[task.state.word()]).inc();
+    }
+    Ok(tasks)
+}
+
 async fn render(embedded: &Embedded) -> Result<Vec<u8>, prometheus::Error> {
     let registry = Registry::new();
     let sessions = IntGaugeVec::new(Opts::new("ostler_sessions", "Sessions that are loaded, by state"), &["state"])?;
@@ -88,9 +103,11 @@ async fn render(embedded: &Embedded) -> Result<Vec<u8>, prometheus::Error> {
     for state in ["busy", "idle", "hibernated"] {
         sessions.with_label_values(&[state]).set(0);
     }
-    for row in embedded.tree().await.unwrap_or_default() {
+    let rows = embedded.tree().await.unwrap_or_default();
+    for row in &rows {
         sessions.with_label_values(&[&row.state]).inc();
     }
+    registry.register(Box::new(tasks(embedded, &rows).await?))?;
     stalled.set(i64::from(embedded.system.journal_state() != JournalState::Writing));
     let mut bytes = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut bytes)?;

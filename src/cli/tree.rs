@@ -3,8 +3,8 @@
 use clap::Args;
 use ostler_keeper::folder::Identity;
 use ostler_keeper::tree as processes;
-use ostler_supervisors::contract::RuntimeId;
-use ostler_supervisors::ledger::Ledger;
+use ostler_supervisors::contract::SessionId;
+use ostler_supervisors::ledger::{Ledger, RuntimeRow, TaskRow};
 use serde_json::{Value, json};
 
 use super::table::{Fit, cell};
@@ -20,17 +20,7 @@ pub(super) struct Tree {
 }
 
 pub(super) async fn tree(tree: Tree, settings: &Settings) -> Result<u8, Failure> {
-    let mut rows = Vec::new();
-    if settings.ledger_path().exists() {
-        for state in route::ledger(settings).await?.runtimes(None).await? {
-            rows.push(row(
-                &state.row.id,
-                &state.row.session.to_string(),
-                &state.row.harness.to_string(),
-                &state.row.folder,
-            ));
-        }
-    }
+    let rows = rows(settings).await?;
     if tree.json {
         print_json(&rows)?;
         return Ok(0);
@@ -40,13 +30,24 @@ pub(super) async fn tree(tree: Tree, settings: &Settings) -> Result<u8, Failure>
         print_line("no runtime is alive")?;
     }
     for row in rows {
-        print_line(&format!("{} {} {}", text(&row["session"]), text(&row["harness"]), text(&row["runtime"])))?;
+        let words = ["session", "harness", "runtime", "task_state"].map(|key| text(&row[key]));
+        print_line(words.join(" ").trim_end())?;
         for process in row["processes"].as_array().into_iter().flatten() {
             let line = format!("  {:>8}  {}", process["pid"], cell(text(&process["command"])));
             print_line(&fit.line(&line))?;
         }
     }
     Ok(0)
+}
+
+async fn rows(settings: &Settings) -> Result<Vec<Value>, Failure> {
+    if !settings.ledger_path().exists() {
+        return Ok(Vec::new());
+    }
+    let ledger = route::ledger(settings).await?;
+    let (runtimes, tasks) = (ledger.runtimes(None).await?, ledger.unsettled().await?);
+    let task_of = |session: &SessionId| tasks.iter().find(|task| task.session == *session);
+    Ok(runtimes.iter().map(|state| row(&state.row, task_of(&state.row.session))).collect())
 }
 
 fn text(value: &Value) -> &str {
@@ -69,15 +70,17 @@ fn living(keeper: (i32, u64)) -> Vec<ostler_keeper::Process> {
     found.iter().map(|(pid, stat)| processes::describe(*pid, stat)).collect()
 }
 
-fn row(id: &RuntimeId, session: &str, harness: &str, folder: &std::path::Path) -> Value {
-    let identity = Identity::read(folder).ok().flatten();
+fn row(runtime: &RuntimeRow, task: Option<&TaskRow>) -> Value {
+    let identity = Identity::read(&runtime.folder).ok().flatten();
     let keeper = identity.as_ref().map(|identity| identity.keeper);
     let tree = keeper.map(living).unwrap_or_default();
     let shown = |process: &ostler_keeper::Process| json!({ "pid": process.pid, "start": process.start, "ppid": process.ppid, "command": process.command });
     json!({
-        "runtime": id,
-        "session": session,
-        "harness": harness,
+        "runtime": runtime.id,
+        "session": runtime.session,
+        "harness": runtime.harness,
+        "task": task.map(|task| &task.id),
+        "task_state": task.map(|task| task.state.word()),
         "keeper_pid": keeper.map(|(pid, _)| pid),
         "root_pid": identity.as_ref().and_then(|identity| identity.leader).map(|(pid, _)| pid),
         "control_group": identity.and_then(|identity| identity.leaf),

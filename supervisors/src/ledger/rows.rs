@@ -70,6 +70,10 @@ pub enum TaskState {
 }
 
 impl TaskState {
+    /// Every state but the last.
+    pub const UNSETTLED: [Self; 5] =
+        [Self::Accepted, Self::Admitted, Self::Submitted, Self::Running, Self::AwaitingResponse];
+
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
