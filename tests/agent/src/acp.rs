@@ -204,6 +204,10 @@ impl Voice for Turn {
         open.into_iter().map(|answer| answer.recv().is_ok_and(|answer| allows(&answer))).collect()
     }
 
+    fn ask_left(&mut self, text: &str) {
+        drop(self.permission(0, AskKind::Plain, text));
+    }
+
     fn raw(&mut self, bytes: &[u8]) {
         self.agent.output.write(bytes);
     }

@@ -112,6 +112,8 @@ impl Voice for Turn {
         vec![false]
     }
 
+    fn ask_left(&mut self, _text: &str) {}
+
     fn raw(&mut self, bytes: &[u8]) {
         self.server.output.write(bytes);
     }

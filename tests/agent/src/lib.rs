@@ -22,6 +22,7 @@
 //! | `ask-foreign TEXT` | the same with option ids that tell nothing |
 //! | `ask-twice TEXT` | two requests open at once |
 //! | `ask-unknown TEXT` | a request of a kind no client knows |
+//! | `ask-left TEXT` | a permission request whose answer is not waited for |
 //! | `spawn KIND [ARGUMENT]` | a child of that kind |
 //! | `sleep MS`, `hang` | waits; a cancel ends the wait |
 //! | `ignore-cancel` | from here on a cancel has no effect |

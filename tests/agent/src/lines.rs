@@ -79,8 +79,12 @@ impl Voice for Lines {
     }
 
     fn ask(&mut self, _kind: AskKind, text: &str) -> Vec<bool> {
-        self.line("adapter.question", text, json!({ "text": text }));
+        self.ask_left(text);
         vec![false]
+    }
+
+    fn ask_left(&mut self, text: &str) {
+        self.line("adapter.question", text, json!({ "text": text }));
     }
 
     fn raw(&mut self, bytes: &[u8]) {

@@ -27,6 +27,8 @@ pub(crate) trait Voice {
     fn tool_ended(&mut self, id: &str, output: &str, code: Option<i32>);
     /// Asks; one answer per request opened. `true` means allowed.
     fn ask(&mut self, kind: AskKind, text: &str) -> Vec<bool>;
+    /// Asks, and goes on without an answer.
+    fn ask_left(&mut self, text: &str);
     /// Bytes outside the protocol.
     fn raw(&mut self, bytes: &[u8]);
     fn close_stdout(&mut self);
@@ -104,6 +106,7 @@ fn perform_step(index: usize, step: &Step, voice: &mut dyn Voice, cancel: &Arc<C
         Step::Tool(command) => tool(index, command, voice, cancel)?,
         Step::ToolLeft(command) => tool_left(index, command, voice),
         Step::Ask(kind, text) => ask(*kind, text, voice),
+        Step::AskLeft(text) => voice.ask_left(text),
         Step::Spawn(arguments) => child::spawn(arguments),
         Step::Sleep(time) => cancel.wait(*time)?,
         Step::IgnoreCancel => cancel.lock().ignored = true,

@@ -46,7 +46,7 @@ fn a_turn_goes_on_without_a_gap() {
 }
 
 #[test]
-fn a_request_stays_answerable() {
+fn case_f8_what_is_asked_stays_answerable() {
     let shell = user();
     let daemon = shell.serve();
     let client = start(&shell, "sleep 1000 ;; ask-foreign may I ;; say done");

@@ -39,14 +39,14 @@ fn over_a_daemon(scenario: impl Fn(&Shell)) {
 }
 
 /// The folder in which the agent keeps its sessions.
-fn history(shell: &Shell) -> String {
+pub(crate) fn history(shell: &Shell) -> String {
     let folder = shell.path().join("history");
     std::fs::create_dir_all(&folder).expect("made");
     folder.display().to_string()
 }
 
 /// The harness `acp`, with more in its environment.
-fn configure(shell: &Shell, environment: &[(&str, &str)]) {
+pub(crate) fn configure(shell: &Shell, environment: &[(&str, &str)]) {
     let path = shell.path().join("ostler.toml");
     let config = std::fs::read_to_string(&path).expect("readable");
     let log = shell.log.display().to_string();

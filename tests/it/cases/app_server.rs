@@ -3,7 +3,8 @@
 use crate::support::shell::Shell;
 
 /// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `finish`, `refuse WHY`,
-/// `exit CODE`, `hang`.
+/// `exit CODE`, `hang`, `ask METHOD` (a request of its own, which it does not wait for), `await` (takes one
+/// answer). The answers it gets are in the file `answers` in its directory.
 /// With a file `lost` in its directory, it has no thread to resume. With a file `die-at` in its directory, it ends before or after it does what a message asks (`before thread/start`).
 const PROGRAM: &str = r#"
 import json, os, signal, sys, time
@@ -11,6 +12,11 @@ import json, os, signal, sys, time
 def send(**message):
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
+
+def answered(answer):
+    with open("answers", "a") as answers:
+        answers.write(json.dumps(answer) + "\n")
+    send(method="serverRequest/resolved", params={"requestId": answer["id"]})
 
 def turn(asked):
     prompt = asked["params"]["input"][0]["text"]
@@ -29,6 +35,11 @@ def turn(asked):
         elif word == "hex":
             sys.stdout.buffer.write(bytes.fromhex(rest))
             sys.stdout.flush()
+        elif word == "ask":
+            params = {"turnId": own, "itemId": "item", "command": "rm x"}
+            send(id=f"q{asked['id']}", method=rest, params=params)
+        elif word == "await":
+            answered(json.loads(sys.stdin.readline()))
         elif word == "sleep":
             time.sleep(float(rest))
         elif word == "finish":
@@ -61,6 +72,8 @@ for line in sys.stdin:
         send(id=asked["id"], result={"thread": {"id": "thread-1"}})
     elif method == "turn/start":
         turn(asked)
+    elif method is None:
+        answered(asked)
     elif "id" in asked:
         send(id=asked["id"], result={})
     may_die(f"after {method}")

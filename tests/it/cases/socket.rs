@@ -28,3 +28,16 @@ pub(crate) async fn delegate(door: &Remote, session: &SessionId, prompt: &str) -
     door.start_task(session, &task, delegation(prompt)).await.expect("accepted");
     task
 }
+
+/// A task under a new id, whose questions these decide.
+pub(crate) async fn delegate_with(
+    door: &Remote,
+    session: &SessionId,
+    prompt: &str,
+    approval: ApprovalPolicy,
+) -> TaskId {
+    let task = TaskId::generate(0);
+    let delegation = Delegation { approval, ..delegation(prompt) };
+    door.start_task(session, &task, delegation).await.expect("accepted");
+    task
+}

@@ -16,9 +16,9 @@ fn kill(mut child: Child) {
     child.wait().expect("reaped");
 }
 
-/// Case F8: what is asked while nobody is there is still asked afterwards, and can be answered.
+/// What is asked while nobody is there is still asked afterwards, and can be answered.
 #[test]
-fn an_open_question_survives_the_daemon() {
+fn case_f8_an_open_question_survives_the_daemon() {
     let user = user();
     let daemon = user.shell.serve();
     let task = block_on(async {

@@ -171,6 +171,25 @@ impl Shell {
         self.assert_nothing_left();
     }
 
+    /// What the daemon that was started last says of itself, as Prometheus gets it.
+    pub fn metrics(&self) -> String {
+        use std::io::{Read, Write};
+        // An earlier one listened elsewhere.
+        let (mut stream, address) = wait_until(Duration::from_secs(20), "it says where it listens", || {
+            let said = std::fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default();
+            let (_, rest) = said.rsplit_once(" and http://").ok_or("not yet")?;
+            let address = rest.split_once('\n').ok_or("not whole")?.0;
+            let stream = std::net::TcpStream::connect(address).map_err(|error| error.to_string())?;
+            Ok((stream, address.to_owned()))
+        });
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer
+    }
+
     /// Every task, newest first.
     pub fn tasks(&self) -> Vec<Value> {
         let listed = self.ostler(&["task", "list", "--json"]);
