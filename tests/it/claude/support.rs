@@ -12,6 +12,10 @@ const RULES: &str = r#"
     { "description": "help", "prompt": "look into it", "subagent_type": "general-purpose" } } },
   { "contains": "ask a helper", "text": "the helper was asked" },
   { "contains": "look into it", "text": "a helper has looked into it", "every_ms": 200 },
+  { "contains": "ask me", "after_tool": false, "call": { "name": "AskUserQuestion", "input": { "questions": [
+    { "question": "Which way?", "header": "Way", "multiSelect": false, "options": [
+      { "label": "left", "description": "l" }, { "label": "right", "description": "r" } ] } ] } } },
+  { "contains": "ask me", "text": "nobody answered" },
   { "contains": "ponder", "thinking": "let me see", "text": "done" },
 "#;
 
