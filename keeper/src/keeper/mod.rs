@@ -5,6 +5,7 @@ mod doors;
 mod end;
 mod orders;
 mod output;
+mod program;
 mod stop;
 mod terminal;
 

@@ -9,6 +9,7 @@ use nix::libc;
 use super::Keeper;
 use super::agent::{Agent, Leader};
 use super::doors::refused;
+use super::program;
 use crate::clock;
 use crate::folder::{self, Identity, Registration, SOCKET};
 use crate::ladder::Ladder;
@@ -116,7 +117,7 @@ impl Keeper {
         let Some(agent) = self.agent.take() else { return };
         let text = match failure.step {
             SetupStep::Directory => agent.open.directory.display().to_string(),
-            SetupStep::Exec => program_and_path(&agent.open),
+            SetupStep::Exec => program::described(&agent.open, failure.errno),
             _ => String::new(),
         };
         // It has nothing left to do but to end, if it has not yet; a stopped one would not.
@@ -211,15 +212,6 @@ fn listen(folder: &Path) -> std::io::Result<UnixListener> {
     let listener = UnixListener::bind(SOCKET)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-fn program_and_path(open: &Open) -> String {
-    let program = open.command.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
-    let path = open.environment.iter().find_map(|v| v.to_str()?.strip_prefix("PATH=").map(str::to_owned));
-    match path {
-        Some(path) if !program.contains('/') => format!("{program} (looked for in {path})"),
-        _ => program,
-    }
 }
 
 impl Keeper {

@@ -29,15 +29,16 @@ fn a_missing_program_names_the_path_it_was_looked_for_in() {
 #[test]
 fn a_directory_a_plain_file_and_a_bad_interpreter_are_no_programs() {
     let recipe = Recipe::command(vec!["/usr".into()]);
-    assert_eq!(failure(&recipe), (SetupStep::Exec, 13, "/usr".to_owned()));
+    assert_eq!(failure(&recipe), (SetupStep::Exec, 13, "/usr (it is a directory)".to_owned()));
 
     let mut recipe = Recipe::command(Vec::new());
     let file = recipe.root().join("agent");
     std::fs::write(&file, "#!/no/such/interpreter\n").expect("written");
     recipe.open.command = vec![file.clone().into_os_string()];
-    assert_eq!(failure(&recipe).1, 13);
+    let named = |errno, flaw| (SetupStep::Exec, errno, format!("{} ({flaw})", file.display()));
+    assert_eq!(failure(&recipe), named(13, "it is not executable"));
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("executable");
-    assert_eq!(failure(&recipe).1, 2);
+    assert_eq!(failure(&recipe), named(2, "its interpreter is missing"));
 }
 
 #[test]
