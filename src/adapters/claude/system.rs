@@ -1,13 +1,16 @@
 //! What it says of itself: turns, retries, work in the background.
 
 use ostler_supervisors::adapter::{Answer, Fact};
-use ostler_supervisors::contract::WarningKind;
-use serde_json::Value;
+use ostler_supervisors::contract::{EventKind, WarningKind};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::outcome::LIMITED;
 use super::track::Waking;
 use super::{Activity, Correlation, Machine, Phase, Stop};
+
+/// The end of one piece of work in the background.
+const BACKGROUND_ENDED: EventKind = EventKind::known("adapter.claude.background.ended");
 
 impl Machine {
     pub(super) fn system(&mut self, frame: &Value, answer: &mut Answer) {
@@ -15,7 +18,7 @@ impl Machine {
             Some("init") => self.turn_begins(answer),
             Some("session_state_changed") => self.activity(&frame["state"], answer),
             Some("background_tasks_changed") => self.background_changed(&frame["tasks"], answer),
-            Some("task_notification") => self.work_ended(frame["status"].as_str()),
+            Some("task_notification") => self.work_ended(frame, answer),
             Some("api_retry") => self.tries_again(frame, answer),
             Some("compact_boundary") => {
                 warn(WarningKind::ContextPressure, "the conversation was shortened to fit".to_owned(), answer);
@@ -81,8 +84,12 @@ impl Machine {
         }
     }
 
-    fn work_ended(&mut self, status: Option<&str>) {
-        if !matches!(status, Some("stopped" | "killed")) {
+    /// One subagent or command in the background; nothing else says what became of it.
+    fn work_ended(&mut self, frame: &Value, answer: &mut Answer) {
+        let told = |member: &str| frame[member].as_str().unwrap_or_default();
+        let data = json!({ "task_id": told("task_id"), "tool": told("tool_use_id"), "status": told("status") });
+        answer.fact(Fact::Event { kind: BACKGROUND_ENDED, data });
+        if !matches!(frame["status"].as_str(), Some("stopped" | "killed")) {
             self.background.waking = Waking::Follows;
             return;
         }

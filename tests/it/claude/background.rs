@@ -41,7 +41,7 @@ fn a_task_ends_when_its_subagent_has_and_the_agent_was_told() {
 }
 
 #[test]
-fn a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm() {
+fn case_b6_a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm() {
     let user = user();
     let daemon = user.shell.serve();
     let run = user.shell.spawn(&["run", "--harness", "claude", "--json", "--approve", "allow", "serve for ever"]);
@@ -55,6 +55,9 @@ fn a_cancel_between_turns_ends_the_background_command_and_keeps_the_runtime_warm
     let done: Done = run.wait_with_output().expect("ends").into();
     assert_eq!(verdict(&done), (130, "cancelled".into(), "end_report".into()), "{done:?}");
     assert!(!is_alive(tool), "the background command lives on");
+    let events = user.shell.events(&session);
+    let ended: Vec<_> = events.iter().filter(|event| event["type"] == "adapter.claude.background.ended").collect();
+    assert!(ended.len() == 1 && ended[0]["data"]["status"] == "stopped", "{ended:#?}");
     let warm = user.own();
     assert_eq!(warm.len(), 1, "the runtime is warm");
     let next = user.shell.ostler(&["run", "--session", &session, "--json", "and now"]);

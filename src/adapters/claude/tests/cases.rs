@@ -74,8 +74,8 @@ fn case_b16_a_background_command_and_the_turn_it_wakes_are_part_of_the_task() {
         let replay = Replay::of(name, ApprovalPolicy::Ask);
         assert_eq!(replay.ends(), [&finished()], "{name}");
         assert!(matches!(replay.facts.last(), Some(Fact::End(_))), "{name}: {:#?}", replay.facts.last());
-        let results = replay.facts.iter().filter(|fact| matches!(fact, Fact::Event { .. })).count();
-        assert_eq!(results, 2, "{name}");
+        let of = |wanted: &str| events(&replay).iter().filter(|(kind, _)| kind == wanted).count();
+        assert_eq!((of("adapter.claude.result"), of("adapter.claude.background.ended")), (2, 1), "{name}");
         replay.assert_counted();
     }
 }
@@ -87,6 +87,36 @@ fn case_b2_work_in_the_background_is_stopped_by_name_when_the_task_is_interrupte
     let asked: Vec<_> = replay.sent.iter().filter_map(|sent| sent["request"]["subtype"].as_str()).collect();
     assert_eq!(asked, ["initialize", "stop_task", "interrupt"]);
     replay.assert_counted();
+}
+
+fn events(replay: &Replay) -> Vec<(String, Value)> {
+    let event = |fact: &Fact| match fact {
+        Fact::Event { kind, data } => Some((kind.to_string(), data.clone())),
+        _ => None,
+    };
+    replay.facts.iter().filter_map(event).collect()
+}
+
+#[test]
+fn case_b6_each_piece_of_work_in_the_background_has_its_own_end() {
+    let mut replay = in_a_turn();
+    let changed = |tasks: Value| json!({ "type": "system", "subtype": "background_tasks_changed", "tasks": tasks });
+    let ended = |id: &str, status: &str| json!({ "type": "system", "subtype": "task_notification", "task_id": id, "tool_use_id": format!("toolu_{id}"), "status": status });
+    replay.says(changed(json!([{ "task_id": "agent" }, { "task_id": "bash" }])));
+    replay.tell(Told::Interrupt);
+    replay.says(success(&replay.own()));
+    replay.says(ended("agent", "killed"));
+    replay.says(changed(json!([{ "task_id": "bash" }])));
+    assert!(replay.ends().is_empty(), "one of them runs on");
+    replay.says(ended("bash", "stopped"));
+    replay.says(changed(json!([])));
+    assert_eq!(replay.ends(), [&EndReport::Interrupted]);
+    let told: Vec<_> = events(&replay).into_iter().filter(|(kind, _)| kind.ends_with("background.ended")).collect();
+    let end = |id: &str, status: &str| json!({ "task_id": id, "tool": format!("toolu_{id}"), "status": status });
+    assert_eq!(
+        told.iter().map(|(_, data)| data).collect::<Vec<_>>(),
+        [&end("agent", "killed"), &end("bash", "stopped")]
+    );
 }
 
 /// The turn may come to its end before the interrupt reaches it.
