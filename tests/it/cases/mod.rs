@@ -30,6 +30,7 @@ mod g_closes;
 mod g_double_execution;
 mod g_exits;
 mod g_opens;
+mod h_limits;
 mod h_spawns;
 mod j_identity;
 mod j_limits;

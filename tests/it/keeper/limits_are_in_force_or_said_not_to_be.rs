@@ -114,7 +114,7 @@ fn the_number_of_a_users_processes_binds_all_but_root() {
 
 /// Under a limit that holds, only the agent dies and the kernel says of what; elsewhere it is said that none holds.
 #[test]
-fn too_much_memory_ends_the_agent_alone_or_is_said_to_be_unlimited() {
+fn case_h3_too_much_memory_ends_the_agent_alone_or_is_said_to_be_unlimited() {
     for leaf in containments() {
         let limits = [(LimitKind::Memory, 64 << 20), (LimitKind::Swap, 0)];
         let recipe = limited("read go; exec head -c 256m /dev/zero | tail", &limits, leaf);
@@ -136,7 +136,7 @@ fn too_much_memory_ends_the_agent_alone_or_is_said_to_be_unlimited() {
 }
 
 #[test]
-fn a_fork_bomb_stays_below_its_number_or_the_number_is_said_not_to_hold() {
+fn case_h4_a_fork_bomb_stays_below_its_number_or_the_number_is_said_not_to_hold() {
     for leaf in containments() {
         let recipe = limited(
             "read go; i=0; while [ $i -lt 60 ]; do sleep 1000 & i=$((i+1)); done; wait",

@@ -67,7 +67,7 @@ fn another_kill_is_not_called_a_lack_of_memory() {
 /// Where the memory controller can be had, the tree alone dies and its end has a name; elsewhere the limit is said not to
 /// hold, and the agent ends by itself.
 #[test]
-fn too_much_memory_is_the_agents_own_end_where_the_kernel_can_hold_it_to_less() {
+fn case_h3_too_much_memory_is_the_agents_own_end_where_the_kernel_can_hold_it_to_less() {
     for containment in Containment::all() {
         let shell = Shell::with(containment, LIMITED);
         let (code, json) = run(&shell, "echo begun; exec head -c 128m /dev/zero | tail -c 1 > last");

@@ -31,8 +31,10 @@ const STDERR_RETENTION: u64 = 256 << 10;
 const RETENTION_SLACK: u64 = 1 << 20;
 /// Unwritten input.
 const INPUT_CAPACITY: u64 = 64 << 20;
-/// So much sooner than its keeper an agent is killed when memory is short.
-const OOM_SCORE_ADJ: i32 = 500;
+/// So much sooner than its keeper and its daemon an agent is killed when memory is short.
+const OOM_SCORE_ABOVE: i32 = 500;
+/// The kernel knows no higher one.
+const OOM_SCORE_MOST: i32 = 1000;
 
 impl Runtime {
     /// The row, to be stored with whatever is submitted by the start itself; the keeper is started when that is durable.
@@ -106,7 +108,7 @@ impl Runtime {
             stdout_retention: self.harness.frame_cap as u64 + RETENTION_SLACK,
             stderr_retention: STDERR_RETENTION,
             input_capacity: INPUT_CAPACITY,
-            oom_score_adj: OOM_SCORE_ADJ,
+            oom_score_adj: oom_score_adj(),
             umask: self.env.umask,
             orphan: OrphanPolicy {
                 grace_ms: self.env.orphan_grace.as_millis() as u64,
@@ -177,6 +179,13 @@ impl Runtime {
             StopMode::Kill => Ladder::kill(self.harness.deadlines.kill),
         }
     }
+}
+
+/// Above that of this process, whatever it is.
+fn oom_score_adj() -> i32 {
+    let own: Option<i32> =
+        std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|score| score.trim().parse().ok());
+    own.unwrap_or(0).saturating_add(OOM_SCORE_ABOVE).min(OOM_SCORE_MOST)
 }
 
 /// One that waits already, or a new one.
