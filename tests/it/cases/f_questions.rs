@@ -147,6 +147,8 @@ fn case_f3_a_run_without_a_terminal_declines_by_itself() {
     for more in [&[][..], &["--approve", "ask"]] {
         let done = shell.ostler(&[&["run", "--harness", "acp", "--json"], more, &["ask may I"]].concat());
         assert_eq!((done.code, text(&done.json(), "output")), (0, "declined "), "{done:?}");
+        let events = shell.events(text(&done.json(), "session"));
+        assert!(!events.iter().any(of_type("approval.requested")), "nobody was asked: {events:#?}");
     }
     shell.assert_nothing_left();
 }

@@ -22,6 +22,7 @@ mod c_verdicts;
 mod e_colours;
 mod e_encodings;
 mod e_framing;
+mod e_pipes;
 mod f_questions;
 mod f_refusals;
 mod f_restarts;
