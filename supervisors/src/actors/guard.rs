@@ -30,6 +30,13 @@ impl<K: Send + Clone + 'static> ExitGuard<K> {
     }
 }
 
+impl<K: Send + Clone + 'static> ExitGuard<K> {
+    /// It does not end after all.
+    pub(super) fn stays(&mut self) {
+        self.reason = None;
+    }
+}
+
 impl<K: Send + Clone + 'static> Drop for ExitGuard<K> {
     fn drop(&mut self) {
         let unexpected = if std::thread::panicking() { ExitReason::Panic } else { ExitReason::Error };

@@ -68,6 +68,16 @@ impl Hub {
     }
 }
 
+/// The last one to read a session keeps nothing of it for anybody.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut streams = self.hub.streams();
+        if streams.get(&self.session).is_some_and(|stream| stream.head.receiver_count() <= 1) {
+            streams.remove(&self.session);
+        }
+    }
+}
+
 /// One reader of one session.
 pub struct Reader {
     hub: Arc<Hub>,

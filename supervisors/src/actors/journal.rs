@@ -25,6 +25,8 @@ const GROUP: usize = 512 * 1024;
 const SHARE: usize = 128 * 1024;
 /// What an event or a change takes beside its payload.
 const ENVELOPE: usize = 64;
+/// So many heads are known without asking the ledger; what was written to long ago is asked for again.
+const HEADS: usize = 1024;
 /// The pause before a failed commit is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// A step of compaction follows this many groups.
@@ -181,7 +183,8 @@ impl Journal {
             done
         };
         ctx.spawn(commit.into_actor(self).map(|(heads, done), journal, ctx| {
-            journal.heads = heads;
+            // Which of them are still written to is not known here; those are few, and soon known again.
+            journal.heads = if heads.len() > HEADS { HashMap::new() } else { heads };
             journal.groups += 1;
             journal.work = Work::Idle;
             done.into_iter().for_each(|done| journal.tell(done));

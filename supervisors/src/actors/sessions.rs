@@ -68,6 +68,19 @@ struct Waiting {
 #[rtype(result = "Option<Addr<Session>>")]
 pub(super) struct Loaded(pub(super) SessionId);
 
+/// Nothing of this session runs: it leaves the memory.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Unused(pub(super) SessionId);
+
+/// Somebody gave it work meanwhile.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct StillUsed {
+    pub(super) session: SessionId,
+    pub(super) actor: Addr<Session>,
+}
+
 /// Everybody who is loaded.
 #[derive(Message)]
 #[rtype(result = "Vec<Addr<Session>>")]
@@ -84,6 +97,8 @@ pub(super) struct Sessions {
     actors: HashMap<SessionId, Addr<Session>>,
     /// Looking for what is left of a session changes it, so that only one may look, and only while nobody has it.
     loading: HashMap<SessionId, Vec<Waiting>>,
+    /// Those on their way out of memory, and who asked for them meanwhile: one is there at a time.
+    leaving: HashMap<SessionId, Vec<Waiting>>,
     trees: HashMap<SessionId, Supervisor<()>>,
     pub(super) guard: ExitGuard<Child>,
 }
@@ -92,16 +107,17 @@ impl Sessions {
     pub(super) fn new(env: Arc<Env>, guard: ExitGuard<Child>) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let arbiters = (0..count).map(|_| Arbiter::new()).collect();
-        Self { env, arbiters, actors: HashMap::new(), loading: HashMap::new(), trees: HashMap::new(), guard }
+        let (actors, loading, leaving, trees) = Default::default();
+        Self { env, arbiters, actors, loading, leaving, trees, guard }
     }
 
     fn start(&mut self, found: Found, own: Addr<Self>) -> Addr<Session> {
         let id = found.row.id.clone();
-        let (env, guard) = (self.env.clone(), ExitGuard::new(own.recipient(), id.clone()));
+        let (env, guard) = (self.env.clone(), ExitGuard::new(own.clone().recipient(), id.clone()));
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
         let arbiter = &self.arbiters[hasher.finish() as usize % self.arbiters.len()];
-        let actor = Session::start_in_arbiter(&arbiter.handle(), move |_| Session::new(env, found, guard));
+        let actor = Session::start_in_arbiter(&arbiter.handle(), move |_| Session::new(env, found, own, guard));
         let tree = self.trees.entry(id.clone());
         let tree = tree.or_insert_with(|| Supervisor::new(Strategy::OneForOne, Intensity::new(RESTARTS, PERIOD)));
         tree.started(ChildSpec { key: (), restart: RestartType::Transient, shutdown: Duration::from_secs(5) });
@@ -113,7 +129,7 @@ impl Sessions {
         if let Some(actor) = self.loaded(&id) {
             // Whoever is gone does not mind.
             let _gone = waiting.reply.send(Ok((actor, Loading::Others)));
-        } else if let Some(others) = self.loading.get_mut(&id) {
+        } else if let Some(others) = self.leaving.get_mut(&id).or_else(|| self.loading.get_mut(&id)) {
             others.push(waiting);
         } else {
             let read = read(self.env.clone(), id.clone(), waiting.load, waiting.purpose);
@@ -206,6 +222,8 @@ impl Handler<ChildExited<SessionId>> for Sessions {
 
     fn handle(&mut self, exited: ChildExited<SessionId>, ctx: &mut Self::Context) {
         self.actors.remove(&exited.key);
+        let key = exited.key.clone();
+        let waited = self.leaving.remove(&exited.key).unwrap_or_default();
         let decision = match self.trees.get_mut(&exited.key) {
             Some(tree) => tree.exited(&(), exited.reason, clock::now()),
             None => Decision::Forget,
@@ -226,6 +244,31 @@ impl Handler<ChildExited<SessionId>> for Sessions {
             }
             Decision::Forget => drop(self.trees.remove(&exited.key)),
         }
+        waited.into_iter().for_each(|waiting| self.find(key.clone(), waiting, ctx));
+    }
+}
+
+impl Handler<Unused> for Sessions {
+    type Result = ();
+
+    fn handle(&mut self, unused: Unused, _: &mut Self::Context) {
+        // Whoever has its address already may still use it: then it stays.
+        if self.actors.remove(&unused.0).is_some() {
+            self.leaving.insert(unused.0, Vec::new());
+        }
+    }
+}
+
+impl Handler<StillUsed> for Sessions {
+    type Result = ();
+
+    fn handle(&mut self, used: StillUsed, _: &mut Self::Context) {
+        let StillUsed { session, actor } = used;
+        for waiting in self.leaving.remove(&session).unwrap_or_default() {
+            // Whoever is gone does not mind.
+            let _gone = waiting.reply.send(Ok((actor.clone(), Loading::Others)));
+        }
+        self.actors.insert(session, actor);
     }
 }
 

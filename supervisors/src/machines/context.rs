@@ -62,6 +62,11 @@ impl Context {
         }
     }
 
+    /// Whether a task has it.
+    pub fn is_claimed(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::Closing(_))
+    }
+
     /// Checks and claims in one step.
     ///
     /// # Errors

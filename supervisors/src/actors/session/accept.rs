@@ -29,6 +29,7 @@ impl Handler<StartTask> for Session {
     /// The one who asks first has the ledger looked into; whoever asks meanwhile is told the same.
     fn handle(&mut self, start: StartTask, ctx: &mut Self::Context) {
         let StartTask { task, delegation, reply } = start;
+        self.used(ctx);
         if let Some((asked, starters)) = self.accepting.get_mut(&task) {
             if *asked == delegation {
                 return starters.push(reply);
@@ -47,6 +48,7 @@ impl Handler<StartTask> for Session {
                 Err(error) => session.refuse_starters(&task, error.into()),
             }
             session.perhaps_idle(ctx);
+            session.perhaps_unused(ctx);
         }));
     }
 }
@@ -175,7 +177,8 @@ impl Handler<Accepted> for Session {
             self.context.settled(&row.id, None);
             self.refuse_starters(&row.id, error.into());
             self.perhaps_idle(ctx);
-            return self.finish_close(ctx);
+            self.finish_close(ctx);
+            return self.perhaps_unused(ctx);
         }
         let policy = self.harness.task_policy(self.env.strays);
         let machine = Machine::new(row.id.clone(), policy, row.delegation.timeout);

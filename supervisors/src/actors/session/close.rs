@@ -30,6 +30,7 @@ impl Handler<CloseSession> for Session {
     type Result = ();
 
     fn handle(&mut self, close: CloseSession, ctx: &mut Self::Context) {
+        self.used(ctx);
         self.next_closer += 1;
         self.closers.push((self.next_closer, close.reply));
         let cause = match close.mode {
@@ -48,6 +49,7 @@ impl Handler<CloseSession> for Session {
             }
         };
         self.ask_close(self.next_closer, cause, ctx);
+        self.perhaps_unused(ctx);
     }
 }
 
@@ -176,7 +178,7 @@ impl Session {
 impl Handler<ClosedStored> for Session {
     type Result = ();
 
-    fn handle(&mut self, closed: ClosedStored, _: &mut Self::Context) {
+    fn handle(&mut self, closed: ClosedStored, ctx: &mut Self::Context) {
         let ClosedStored { stored } = closed;
         match &stored {
             Ok(()) => self.row.state = SessionState::Closed,
@@ -185,5 +187,6 @@ impl Handler<ClosedStored> for Session {
         }
         let waiters = self.storing_close.take().unwrap_or_default();
         self.tell_closers(&waiters, || stored.clone().map_err(SessionError::from));
+        self.perhaps_unused(ctx);
     }
 }

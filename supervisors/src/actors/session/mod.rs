@@ -7,6 +7,7 @@ mod close;
 mod idle;
 mod news;
 mod tasks;
+mod unused;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use super::guard::{ChildExited, ExitGuard};
 use super::opens::QueueFull;
 use super::runtime::{Order, Runtime, TreeEnd};
+use super::sessions::Sessions;
 use super::system::Env;
 use super::task::{LetGo, Task};
 use crate::contract::{CancelCause, Delegation, InteractionId, InteractionResponse, RuntimeId, SessionId, TaskId};
@@ -268,6 +270,8 @@ pub(super) struct Session {
     /// What the program is started with, where the program is the task.
     task_request: Option<(TaskId, Delegation)>,
     runtime: Option<ActiveRuntime>,
+    /// Places that were asked for, by tasks that may be over by now.
+    acquiring: usize,
     /// Processes that the last task left running on purpose.
     left_running: Vec<i32>,
     /// Runs while the runtime has no work.
@@ -280,11 +284,13 @@ pub(super) struct Session {
     /// Who is told when the last event is stored, while it is being stored.
     storing_close: Option<Vec<u64>>,
     next_closer: u64,
-    _guard: ExitGuard<SessionId>,
+    sessions: Addr<Sessions>,
+    presence: unused::Presence,
+    guard: ExitGuard<SessionId>,
 }
 
 impl Session {
-    pub(super) fn new(env: Arc<Env>, found: Found, guard: ExitGuard<SessionId>) -> Self {
+    pub(super) fn new(env: Arc<Env>, found: Found, sessions: Addr<Sessions>, guard: ExitGuard<SessionId>) -> Self {
         Self {
             harness: env
                 .harness(&found.row.harness)
@@ -299,6 +305,7 @@ impl Session {
             task_created_ms: 0,
             task_request: None,
             runtime: None,
+            acquiring: 0,
             left_running: found.left_running(),
             idle_timer: None,
             found: Some(found),
@@ -307,7 +314,9 @@ impl Session {
             close_cause: CancelCause::Requested,
             storing_close: None,
             next_closer: 0,
-            _guard: guard,
+            sessions,
+            presence: unused::Presence::Here,
+            guard,
         }
     }
 }
@@ -326,6 +335,7 @@ impl Actor for Session {
         if let Some(found) = self.found.take() {
             self.take_up(found, ctx);
         }
+        self.perhaps_unused(ctx);
     }
 }
 

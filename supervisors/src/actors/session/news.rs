@@ -137,6 +137,7 @@ impl Session {
         }
         self.admit_waiting(ctx);
         self.finish_close(ctx);
+        self.perhaps_unused(ctx);
     }
 }
 
@@ -190,5 +191,6 @@ impl Handler<TaskSettled> for Session {
         }
         self.task_was_submitted = false;
         self.finish_close(ctx);
+        self.perhaps_unused(ctx);
     }
 }

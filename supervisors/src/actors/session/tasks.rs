@@ -37,10 +37,15 @@ impl Session {
         }
         let (reply, granted) = oneshot::channel();
         self.env.opens.do_send(Acquire { reply });
-        ctx.spawn(granted.into_actor(self).map(|granted, session, ctx| match granted {
-            Ok(Ok((live, start))) => session.prepare(live, start, ctx),
-            Ok(Err(full)) => session.not_started(&full),
-            Err(_) => session.not_started(&SessionError::Interrupted),
+        self.acquiring += 1;
+        ctx.spawn(granted.into_actor(self).map(|granted, session, ctx| {
+            session.acquiring -= 1;
+            match granted {
+                Ok(Ok((live, start))) => session.prepare(live, start, ctx),
+                Ok(Err(full)) => session.not_started(&full),
+                Err(_) => session.not_started(&SessionError::Interrupted),
+            }
+            session.perhaps_unused(ctx);
         }));
     }
 
