@@ -1,6 +1,6 @@
 //! Expected errors: one table from what happened to exit code, HTTP status and RPC code (rules 2).
 
-use ostler_supervisors::actors::{SessionError, StartError};
+use ostler_supervisors::actors::{Refusal, SessionError, StartError};
 use ostler_supervisors::harness::HarnessError;
 use ostler_supervisors::ledger::LedgerError;
 use ostler_supervisors::machines::context::ContextError;
@@ -95,12 +95,15 @@ pub struct Failure {
     pub kind: Kind,
     /// The words.
     pub message: String,
+    /// Why nothing was accepted and when to ask again, if that passes by itself.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Refusal>,
 }
 
 impl Failure {
     /// A failure of this kind.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), refusal: None }
     }
 }
 
@@ -126,7 +129,7 @@ impl From<SessionError> for Failure {
             | SessionError::ModelFixed(_) => Kind::InvalidState,
             SessionError::Harness(HarnessError::Unknown(_)) => Kind::NotFound,
             SessionError::Harness(HarnessError::Lacks { .. } | HarnessError::NeverAsks(_)) => Kind::Unsupported,
-            SessionError::Harness(_) | SessionError::Full(_) | SessionError::Draining => Kind::HarnessUnavailable,
+            SessionError::Harness(_) | SessionError::NoRoom(_) | SessionError::Draining => Kind::HarnessUnavailable,
             SessionError::NotClosed(_) => Kind::Unconfirmed,
             SessionError::PromptTooLong { .. } | SessionError::PromptUnfit(_) | SessionError::TaskTaken(_) => {
                 Kind::InvalidInput
@@ -136,7 +139,7 @@ impl From<SessionError> for Failure {
             SessionError::Ledger(_) => Kind::StoreUnavailable,
             _ => Kind::Internal,
         };
-        Self::new(kind, chain(&error))
+        Self { refusal: error.refusal(), ..Self::new(kind, chain(&error)) }
     }
 }
 
@@ -155,6 +158,32 @@ impl From<StartError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_passes_by_itself_says_why_and_when_to_ask_again() {
+        use ostler_supervisors::actors::{RefusalReason, StartRefused};
+        use ostler_supervisors::machines::admission::{Share, Shortage};
+        let floor = Shortage::Floor { available: 1, floor: 2 };
+        let pressure = Shortage::Pressure { stalled: Share(2), most: Share(1) };
+        for (error, kind, reason) in [
+            (StartRefused::Full { waiting: 1 }.into(), Kind::HarnessUnavailable, RefusalReason::StartQueueFull),
+            (StartRefused::Short(floor).into(), Kind::HarnessUnavailable, RefusalReason::MemoryFloor),
+            (StartRefused::Short(pressure).into(), Kind::HarnessUnavailable, RefusalReason::MemoryPressure),
+            (SessionError::Draining, Kind::HarnessUnavailable, RefusalReason::Draining),
+            (SessionError::Stalled("full".into()), Kind::StoreUnavailable, RefusalReason::LedgerStalled),
+        ] {
+            let failure = Failure::from(error);
+            let refusal = failure.refusal.expect("one that passes");
+            assert_eq!((failure.kind, refusal.reason, failure.kind.codes().exit), (kind, reason, 3));
+            assert!(refusal.retry_after_ms >= 1000, "{failure}");
+            let wire = serde_json::to_string(&failure).expect("JSON");
+            assert_eq!(serde_json::from_str::<Failure>(&wire).expect("the same"), failure, "{wire}");
+        }
+        let lasting = Failure::from(SessionError::UnknownTask("task_1".parse().expect("id")));
+        assert_eq!(lasting.refusal, None);
+        let wire = serde_json::to_string(&lasting).expect("JSON");
+        assert_eq!(serde_json::from_str::<Failure>(&wire).expect("the same"), lasting, "{wire}");
+    }
 
     #[test]
     fn every_kind_has_codes_of_the_published_ranges() {

@@ -94,6 +94,23 @@ async fn tasks(embedded: &Embedded, rows: &[TreeRow]) -> Result<IntGaugeVec, pro
     Ok(tasks)
 }
 
+/// Since when it runs, how much of what may be started is, and whether the machine's memory holds the rest back.
+async fn starts(embedded: &Embedded, registry: &Registry) -> Result<(), prometheus::Error> {
+    let starts = embedded.system.starts().await.map_err(|error| prometheus::Error::Msg(error.to_string()))?;
+    for (name, help, value) in [
+        ("ostler_start_time_seconds", "When it was started, since the Unix epoch", (embedded.started_ms / 1000) as i64),
+        ("ostler_runtimes", "Runtimes that have their place", starts.live as i64),
+        ("ostler_runtimes_most", "Runtimes that may have one", starts.most as i64),
+        ("ostler_starts_waiting", "Starts that wait", starts.waiting as i64),
+        ("ostler_memory_short", "1 while nothing is started for lack of memory", i64::from(starts.short.is_some())),
+    ] {
+        let gauge = IntGauge::new(name, help)?;
+        gauge.set(value);
+        registry.register(Box::new(gauge))?;
+    }
+    Ok(())
+}
+
 async fn render(embedded: &Embedded) -> Result<Vec<u8>, prometheus::Error> {
     let registry = Registry::new();
     let sessions = IntGaugeVec::new(Opts::new("ostler_sessions", "Sessions that are loaded, by state"), &["state"])?;
@@ -108,6 +125,7 @@ async fn render(embedded: &Embedded) -> Result<Vec<u8>, prometheus::Error> {
         sessions.with_label_values(&[&row.state]).inc();
     }
     registry.register(Box::new(tasks(embedded, &rows).await?))?;
+    starts(embedded, &registry).await?;
     stalled.set(i64::from(embedded.system.journal_state() != JournalState::Writing));
     let mut bytes = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut bytes)?;

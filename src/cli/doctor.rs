@@ -2,6 +2,7 @@
 
 use clap::Args;
 use ostler_keeper::{LimitKind, LimitState};
+use ostler_supervisors::machines::admission::admit;
 use serde::Serialize;
 
 use super::{harness, print_json, print_line, route};
@@ -23,7 +24,7 @@ struct Check {
 }
 
 pub(super) async fn doctor(doctor: Doctor, settings: &Settings) -> Result<u8, Failure> {
-    let mut checks = vec![containment(), limits(settings), state(settings), ledger(settings).await];
+    let mut checks = vec![containment(), limits(settings), memory(settings), state(settings), ledger(settings).await];
     for (id, harness) in &settings.harnesses {
         let found = match harness::program(harness) {
             Some(path) => {
@@ -70,6 +71,20 @@ fn limits(settings: &Settings) -> Check {
     };
     let of_trees = [LimitKind::Memory, LimitKind::Swap, LimitKind::Processes];
     Check { name: "limits", ok: !not.iter().any(|limit| of_trees.contains(&limit.kind)), found }
+}
+
+/// Whether a runtime could be started now, as far as its memory goes.
+fn memory(settings: &Settings) -> Check {
+    let reading = settings.memory.read();
+    let room = admit(settings.limits.memory, reading);
+    let left =
+        reading.available.map_or("what is left is not told".to_owned(), |bytes| format!("{} MiB left", bytes >> 20));
+    let waits = reading.stalled.map_or("pressure is not told".to_owned(), |stalled| format!("pressure {stalled}"));
+    let found = match &room {
+        Ok(()) => format!("{left}, {waits}"),
+        Err(shortage) => format!("{left}, {waits}; nothing is started: {shortage}"),
+    };
+    Check { name: "memory", ok: room.is_ok(), found }
 }
 
 fn state(settings: &Settings) -> Check {

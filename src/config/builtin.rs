@@ -89,6 +89,9 @@ fn file() -> File {
             max_live_runtimes: NonZeroUsize::new(256),
             start_queue: Some(4096),
             spare_keepers: Some(2),
+            memory_floor_mib: Some(512),
+            memory_pressure: Some(60),
+            memory_source: Some("/proc".into()),
         }),
         ledger: Some(LedgerFile { busy_timeout: Some(Span(Duration::from_secs(5))), max_mib: None }),
         ..File::default()

@@ -67,6 +67,14 @@ pub struct LimitsFile {
     pub start_queue: Option<usize>,
     /// Keepers that wait without a runtime.
     pub spare_keepers: Option<usize>,
+    /// Memory that stays free: below it nothing is started, in MiB.
+    #[schemars(extend("maximum" = u32::MAX))]
+    pub memory_floor_mib: Option<u32>,
+    /// How much of ten seconds everything may wait for memory, in percent: above it nothing is started.
+    #[schemars(range(max = 100))]
+    pub memory_pressure: Option<u8>,
+    /// The folder in which the kernel says so; an absolute path.
+    pub memory_source: Option<PathBuf>,
 }
 
 /// The ledger.

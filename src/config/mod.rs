@@ -30,6 +30,8 @@ use std::time::Duration;
 use ostler_supervisors::actors::OpenLimits;
 use ostler_supervisors::contract::HarnessId;
 use ostler_supervisors::harness::Harness;
+use ostler_supervisors::machines::admission::{MemoryBounds, Share};
+use ostler_supervisors::memory::MemorySource;
 
 use crate::error::{Failure, Kind};
 use build::build;
@@ -61,6 +63,8 @@ pub struct Settings {
     pub control_groups: ControlGroups,
     /// Limits of starts.
     pub limits: OpenLimits,
+    /// Where the kernel says how much memory is left.
+    pub memory: MemorySource,
     /// How long another process may hold the ledger's lock.
     pub busy_timeout: Duration,
     /// The largest size of the ledger, in MiB.
@@ -147,7 +151,12 @@ impl Settings {
                 max_live_runtimes: built_in(limits.max_live_runtimes, "limits.max_live_runtimes")?.get(),
                 queue: built_in(limits.start_queue, "limits.start_queue")?,
                 spare_keepers: built_in(limits.spare_keepers, "limits.spare_keepers")?,
+                memory: MemoryBounds {
+                    floor: u64::from(built_in(limits.memory_floor_mib, "limits.memory_floor_mib")?) << 20,
+                    pressure: Share::percent(built_in(limits.memory_pressure, "limits.memory_pressure")?),
+                },
             },
+            memory: MemorySource::new(built_in(limits.memory_source, "limits.memory_source")?),
             busy_timeout: built_in(ledger.busy_timeout, "ledger.busy_timeout")?.0,
             ledger_mib: ledger.max_mib.map(|mib| mib.get().into()),
             harnesses: file.harness,

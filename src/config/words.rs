@@ -116,7 +116,8 @@ fn wrong(source: &Arc<Source>, key: &Key, text: &str) -> Problem {
 
 /// The keys whose values are paths of Ostler's own.
 fn is_path(key: &Key) -> bool {
-    ["state", "trusted_projects"].iter().any(|name| *key == Key::new([*name]))
+    let paths: [&[&str]; 3] = [&["state"], &["trusted_projects"], &["limits", "memory_source"]];
+    paths.iter().any(|names| *key == Key::new(names.iter().copied()))
 }
 
 fn paths(value: &toml::Value) -> Vec<&str> {

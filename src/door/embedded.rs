@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ostler_supervisors::actors::{Config, OpenLimits, OwnerKind, Reader, System, TaskAnswer, TreeRow};
+use ostler_supervisors::clock;
 use ostler_supervisors::contract::{
     CancelCause, Delegation, Event, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId,
     SessionSpec, TaskId,
@@ -41,6 +42,8 @@ pub struct Embedded {
     pub system: System,
     /// This process, as an owner.
     pub owner: OwnerId,
+    /// When it was started, in milliseconds since the Unix epoch.
+    pub started_ms: u64,
     owners: PathBuf,
     /// Held for reading by whoever answers another process.
     pub(super) answering: Arc<RwLock<()>>,
@@ -82,6 +85,7 @@ impl Embedded {
                 OwnerKind::Run => OpenLimits { spare_keepers: 0, ..settings.limits },
                 OwnerKind::Serve => settings.limits,
             },
+            memory: settings.memory.clone(),
             orphan_grace: match options.kind {
                 OwnerKind::Run => Duration::ZERO,
                 OwnerKind::Serve => settings.orphan_grace,
@@ -98,7 +102,7 @@ impl Embedded {
             umask: umask(),
         };
         let (system, owners) = (System::start(config).await?, settings.owners());
-        Ok(Self { system, owner, owners, answering: Arc::default() })
+        Ok(Self { system, owner, started_ms: clock::wall_ms(), owners, answering: Arc::default() })
     }
 
     /// Ends everything of this process, and leaves nothing behind.

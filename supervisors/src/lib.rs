@@ -12,6 +12,7 @@ pub mod harness;
 pub mod keeper;
 pub mod ledger;
 pub mod machines;
+pub mod memory;
 pub mod owners;
 pub mod tree;
 mod unconfigured;

@@ -33,7 +33,7 @@ mod task;
 
 pub use hub::{Hub, Reader};
 pub use journal::JournalState;
-pub use opens::OpenLimits;
-pub use session::{SessionError, TaskAnswer};
+pub use opens::{OpenLimits, StartRefused, Starts};
+pub use session::{Refusal, RefusalReason, SessionError, TaskAnswer};
 pub use sessions::TreeRow;
 pub use system::{Config, OwnerKind, StartError, System};

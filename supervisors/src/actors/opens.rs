@@ -15,7 +15,9 @@ use super::root::Child;
 use crate::contract::SessionId;
 use crate::faults::Boundary;
 use crate::keeper::{KeeperProgram, Spare};
+use crate::machines::admission::{MemoryBounds, Shortage, admit};
 use crate::machines::open::{Effect, Input, Open};
+use crate::memory::MemorySource;
 
 /// How many runtimes may start and live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +30,45 @@ pub struct OpenLimits {
     pub queue: usize,
     /// Keepers that wait without a runtime.
     pub spare_keepers: usize,
+    /// What memory the machine has to have left for a start.
+    pub memory: MemoryBounds,
 }
 
 /// Why a start does not even wait.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{waiting} starts wait already, as many as may; try again in a while")]
-pub struct QueueFull {
-    waiting: usize,
+pub enum StartRefused {
+    /// Too many wait.
+    #[error("{waiting} starts wait already, as many as may; try again in {} s", QUEUE_RETRY.as_secs())]
+    Full {
+        /// How many.
+        waiting: usize,
+    },
+    /// The machine has no memory for it.
+    #[error("nothing new is started: {_0}; try again in {} s", _0.retry().as_secs())]
+    Short(Shortage),
+}
+
+impl StartRefused {
+    /// When it is worth asking again.
+    pub fn retry(&self) -> Duration {
+        match self {
+            Self::Full { .. } => QUEUE_RETRY,
+            Self::Short(shortage) => shortage.retry(),
+        }
+    }
+}
+
+/// How the gate for starts stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Starts {
+    /// Runtimes that are alive, or have their place already.
+    pub live: usize,
+    /// As many may be.
+    pub most: usize,
+    /// Starts that wait.
+    pub waiting: usize,
+    /// Why none is let through, if none is.
+    pub short: Option<Shortage>,
 }
 
 /// A runtime's place among the living; given back by its drop.
@@ -53,8 +87,23 @@ pub(super) struct StartPermit {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Acquire {
-    pub(super) reply: oneshot::Sender<Result<(LivePermit, StartPermit), QueueFull>>,
+    pub(super) reply: oneshot::Sender<Result<(LivePermit, StartPermit), StartRefused>>,
 }
+
+/// Asks whether a start would be let in now; it reserves nothing.
+#[derive(Message)]
+#[rtype(result = "Result<(), StartRefused>")]
+pub(super) struct MayStart;
+
+/// Somebody was refused for lack of memory: one who has no use for his gives way.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Relieve;
+
+/// Asks how the gate stands.
+#[derive(Message)]
+#[rtype(result = "Starts")]
+pub(super) struct DescribeStarts;
 
 /// Asks for a keeper that waits; `None` if there is none just now.
 #[derive(Message)]
@@ -81,17 +130,29 @@ pub(super) struct NotIdle(pub(super) SessionId);
 #[rtype(result = "()")]
 pub(super) struct NotHibernated;
 
-/// Somebody waits for a place: close the idle runtime.
+/// What of an idle runtime somebody else needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needed {
+    Place,
+    Memory,
+}
+
+/// Close the idle runtime: others need what it has.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Hibernate;
+pub(super) struct Hibernate(pub(super) Needed);
 
+/// When a queue that is full may have moved.
+const QUEUE_RETRY: Duration = Duration::from_secs(5);
+/// How often a machine without memory is looked at again. The kernel would tell, to a thread that waits for nothing else.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long to wait before a spare is tried again after one that did not start.
 const SPARE_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct Opens {
     limits: OpenLimits,
     keeper: KeeperProgram,
+    memory: MemorySource,
     spares: VecDeque<Spare>,
     /// The one that is being started, or the pause after one that was not.
     starting_spare: Option<SpawnHandle>,
@@ -104,10 +165,16 @@ pub(super) struct Opens {
 }
 
 impl Opens {
-    pub(super) fn new(limits: OpenLimits, keeper: KeeperProgram, guard: ExitGuard<Child>) -> Self {
+    pub(super) fn new(
+        limits: OpenLimits,
+        keeper: KeeperProgram,
+        memory: MemorySource,
+        guard: ExitGuard<Child>,
+    ) -> Self {
         Self {
             limits,
             keeper,
+            memory,
             spares: VecDeque::new(),
             starting_spare: None,
             starting: Arc::new(Semaphore::new(limits.start_concurrency)),
@@ -152,6 +219,44 @@ impl Actor for Opens {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.refill(ctx);
+        ctx.run_interval(LOOK, |opens, _| {
+            if !opens.idle.is_empty() && admit(opens.limits.memory, opens.memory.read()).is_err() {
+                opens.hibernate_longest(Needed::Memory);
+            }
+        });
+    }
+}
+
+impl Handler<MayStart> for Opens {
+    type Result = Result<(), StartRefused>;
+
+    fn handle(&mut self, _: MayStart, _: &mut Self::Context) -> Self::Result {
+        if self.waiting >= self.limits.queue {
+            return Err(StartRefused::Full { waiting: self.waiting });
+        }
+        admit(self.limits.memory, self.memory.read()).map_err(StartRefused::Short)
+    }
+}
+
+impl Handler<Relieve> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, _: Relieve, _: &mut Self::Context) {
+        self.hibernate_longest(Needed::Memory);
+    }
+}
+
+impl Handler<DescribeStarts> for Opens {
+    type Result = MessageResult<DescribeStarts>;
+
+    fn handle(&mut self, _: DescribeStarts, _: &mut Self::Context) -> Self::Result {
+        let most = self.limits.max_live_runtimes;
+        MessageResult(Starts {
+            live: most - self.live.available_permits().min(most),
+            most,
+            waiting: self.waiting,
+            short: admit(self.limits.memory, self.memory.read()).err(),
+        })
     }
 }
 
@@ -174,15 +279,21 @@ impl Handler<Acquire> for Opens {
     fn handle(&mut self, ask: Acquire, ctx: &mut Self::Context) {
         if self.waiting >= self.limits.queue {
             // A caller that is gone does not mind.
-            let _gone = ask.reply.send(Err(QueueFull { waiting: self.waiting }));
+            let _gone = ask.reply.send(Err(StartRefused::Full { waiting: self.waiting }));
             return;
         }
         self.waiting += 1;
         self.make_room();
         let (live, starting) = (self.live.clone(), self.starting.clone());
+        let (bounds, memory) = (self.limits.memory, self.memory.clone());
         let acquire = async move {
             let live = live.acquire_owned().await.ok()?;
             let start = starting.acquire_owned().await.ok()?;
+            // It was accepted when there was memory for it, so it waits until there is again.
+            while let Err(shortage) = admit(bounds, memory.read()) {
+                tracing::warn!(%shortage, "a start is held back");
+                tokio::time::sleep(LOOK).await;
+            }
             Some((LivePermit { _permit: live }, StartPermit { _permit: start }))
         };
         ctx.spawn(acquire.into_actor(self).map(|permits, opens, _| opens.answer(ask.reply, permits)));
@@ -195,10 +306,14 @@ impl Opens {
         if self.waiting == 0 || self.live.available_permits() > 0 {
             return;
         }
+        self.hibernate_longest(Needed::Place);
+    }
+
+    fn hibernate_longest(&mut self, needed: Needed) {
         while let Some(longest) = self.idle.pop_front() {
             if longest.hibernate.connected() {
-                // One for each start that waits: bounded.
-                return longest.hibernate.do_send(Hibernate);
+                // One for each start that waits or was refused, and one for each look: bounded.
+                return longest.hibernate.do_send(Hibernate(needed));
             }
         }
     }
@@ -238,7 +353,7 @@ type Permits = (LivePermit, StartPermit);
 
 impl Opens {
     /// The caller may have gone meanwhile: then the places are given back, and nobody is told.
-    fn answer(&mut self, reply: oneshot::Sender<Result<Permits, QueueFull>>, permits: Option<Permits>) {
+    fn answer(&mut self, reply: oneshot::Sender<Result<Permits, StartRefused>>, permits: Option<Permits>) {
         let mut open = Open::Awaited;
         if reply.is_closed() {
             self.carry_out(open.step(Input::CallerGone), &mut None, &mut None);
@@ -254,7 +369,7 @@ impl Opens {
     fn carry_out(
         &mut self,
         effects: &[Effect],
-        reply: &mut Option<oneshot::Sender<Result<Permits, QueueFull>>>,
+        reply: &mut Option<oneshot::Sender<Result<Permits, StartRefused>>>,
         permits: &mut Option<Permits>,
     ) {
         for effect in effects {

@@ -101,11 +101,11 @@ impl Root {
                 let journal = Journal::start_in_arbiter(&self.writer.handle(), move |_| journal);
                 self.journal.insert(journal).clone().recipient()
             }
-            Child::Opens => self
-                .opens
-                .insert(Opens::new(self.parts.limits, self.parts.keeper.clone(), guard).start())
-                .clone()
-                .recipient(),
+            Child::Opens => {
+                let (keeper, memory) = (self.parts.keeper.clone(), self.parts.memory.clone());
+                let opens = Opens::new(self.parts.limits, keeper, memory, guard).start();
+                self.opens.insert(opens).clone().recipient()
+            }
             Child::Harnesses => {
                 let harnesses = Harnesses::new(self.parts.harnesses.clone(), self.parts.memory.clone(), guard).start();
                 self.harnesses.insert(harnesses).clone().recipient()

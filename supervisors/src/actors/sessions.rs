@@ -36,6 +36,8 @@ pub struct TreeRow {
     pub runtime: Option<RuntimeId>,
     /// `busy`, `idle` with a warm runtime, or `hibernated` without one.
     pub state: String,
+    /// After so many milliseconds its runtime is closed, if nobody has a use for it until then.
+    pub hibernates_in_ms: Option<u64>,
 }
 
 /// The actor of a session; it is loaded if it is not, once, however many ask.

@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use super::harnesses::{Configured, Harnesses, Replaced};
 use super::hub::{Hub, Reader};
 use super::journal::{Draft, Flush, FlushOf, Journal, JournalState, Store};
-use super::opens::{OpenLimits, Opens};
+use super::opens::{DescribeStarts, OpenLimits, Opens, Starts};
 use super::reaper::{Reap, Reaped};
 use super::render;
 use super::root::{Root, Services};
@@ -31,6 +31,7 @@ use crate::harness::{Harness, HarnessError};
 use crate::keeper::KeeperProgram;
 use crate::ledger::{Change, Ledger, SessionRow, TaskRow};
 use crate::machines::task::StrayPolicy;
+use crate::memory::MemorySource;
 use crate::owners::Owners;
 
 pub use crate::owners::OwnerKind;
@@ -51,6 +52,8 @@ pub struct Config {
     pub memory: Option<PathBuf>,
     /// Limits of starts.
     pub limits: OpenLimits,
+    /// Where the kernel says how much memory is left.
+    pub memory: MemorySource,
     /// How long a keeper waits for an owner.
     pub orphan_grace: Duration,
     /// Where control group leaves can be made.
@@ -83,6 +86,7 @@ pub(super) struct Parts {
     pub(super) harnesses: Configured,
     pub(super) memory: Option<PathBuf>,
     pub(super) limits: OpenLimits,
+    pub(super) memory: MemorySource,
     owners: Arc<Owners>,
     runs: PathBuf,
     pub(super) keeper: KeeperProgram,
@@ -223,6 +227,7 @@ impl System {
             harnesses: harnesses.clone(),
             memory: config.memory,
             limits: config.limits,
+            memory: config.memory,
             owners: Arc::new(config.owners),
             runs: config.runs,
             keeper: config.keeper,
@@ -434,6 +439,15 @@ impl System {
         let (reply, rows) = oneshot::channel();
         self.services()?.sessions.do_send(DescribeAll(reply));
         rows.await.map_err(|_| SessionError::Interrupted)
+    }
+
+    /// How the gate for starts stands.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Interrupted`].
+    pub async fn starts(&self) -> Result<Starts, SessionError> {
+        self.services()?.env.opens.send(DescribeStarts).await.map_err(|_| SessionError::Interrupted)
     }
 
     /// Accepts nothing any more, ends every runtime by the ladder, in parallel, and waits until what they said is stored.

@@ -6,6 +6,7 @@
 //!
 //! Time is [`Millis`]: milliseconds since boot, suspend included, so that a deadline survives a restart.
 
+pub mod admission;
 pub mod close;
 pub mod context;
 pub mod health;

@@ -3,8 +3,9 @@
 use actix::prelude::*;
 
 use super::super::journal::{Draft, JournalState, NewEvent, Store, Stored};
+use super::super::opens::{MayStart, Relieve};
 use super::super::render;
-use super::{Session, SessionError, StartTask};
+use super::{ContextMachine, RuntimeState, Session, SessionError, StartTask};
 use crate::clock;
 use crate::contract::{Delegation, SessionSpec, TaskId};
 use crate::harness::HarnessError;
@@ -39,11 +40,12 @@ impl Handler<StartTask> for Session {
         }
         self.accepting.insert(task.clone(), (delegation, vec![reply]));
         self.not_idle(ctx);
-        let ledger = self.env.ledger.clone();
-        let look = async move { (ledger.task(&task).await, task) };
-        ctx.spawn(look.into_actor(self).map(|(known, task), session, ctx| {
+        let (ledger, opens) = (self.env.ledger.clone(), self.env.opens.clone());
+        let look = async move { (ledger.task(&task).await, opens.send(MayStart).await, task) };
+        ctx.spawn(look.into_actor(self).map(|(known, room, task), session, ctx| {
+            let room = room.map_err(|_| SessionError::Interrupted).and_then(|room| Ok(room?));
             match known {
-                Ok(None) => session.begin_accept(&task, ctx),
+                Ok(None) => session.begin_accept(&task, room, ctx),
                 Ok(Some(row)) => session.known_already(&row),
                 Err(error) => session.refuse_starters(&task, error.into()),
             }
@@ -79,16 +81,21 @@ impl Session {
         }
     }
 
-    fn begin_accept(&mut self, task: &TaskId, ctx: &mut Context<Self>) {
+    fn begin_accept(&mut self, task: &TaskId, room: Result<(), SessionError>, ctx: &mut Context<Self>) {
         let Some(delegation) = self.accepting.get(task).map(|(delegation, _)| delegation.clone()) else { return };
-        match self.may_accept(task, &delegation) {
+        match self.may_accept(task, &delegation, room) {
             Ok(()) => self.accept(task.clone(), delegation, ctx),
             Err(refused) => self.refuse_starters(task, refused),
         }
     }
 
     /// Checks everything, and claims the context last.
-    fn may_accept(&mut self, task: &TaskId, delegation: &Delegation) -> Result<(), SessionError> {
+    fn may_accept(
+        &mut self,
+        task: &TaskId,
+        delegation: &Delegation,
+        room: Result<(), SessionError>,
+    ) -> Result<(), SessionError> {
         if let JournalState::Stalled(why) = &*self.env.journal_state.borrow() {
             return Err(SessionError::Stalled(why.clone()));
         }
@@ -100,7 +107,16 @@ impl Session {
         if runtime_closes {
             return Err(SessionError::Ending(self.row.id.clone()));
         }
+        if self.context == ContextMachine::Idle && self.needs_start() {
+            room.inspect_err(|_| self.env.opens.do_send(Relieve))?;
+        }
         Ok(self.context.claim(&self.row.id, task.clone())?)
+    }
+
+    /// A warm runtime has its place and its memory already.
+    fn needs_start(&self) -> bool {
+        let state = self.runtime.as_ref().map(|runtime| runtime.state);
+        matches!(state, None | Some(RuntimeState::Ending))
     }
 
     /// Whether the harness can be given this at all.

@@ -4,9 +4,11 @@
 use actix::prelude::*;
 use serde_json::json;
 
-use super::super::opens::{Hibernate, Idle, NotHibernated, NotIdle};
+use super::super::opens::{Hibernate, Idle, Needed, NotHibernated, NotIdle};
 use super::{RuntimeState, Session};
+use crate::clock;
 use crate::contract::event::kinds;
+use crate::machines::Millis;
 
 /// Why a runtime is closed that could have gone on.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,8 @@ enum Why {
     IdleTimeout,
     /// Another session waits for a place.
     PlaceWanted,
+    /// The machine is short of memory.
+    MemoryShort,
 }
 
 impl Why {
@@ -22,7 +26,21 @@ impl Why {
         match self {
             Self::IdleTimeout => "idle_timeout",
             Self::PlaceWanted => "place_wanted",
+            Self::MemoryShort => "memory_short",
         }
+    }
+}
+
+/// Runs while a runtime has no work.
+pub(super) struct IdleTimer {
+    handle: SpawnHandle,
+    at: Millis,
+}
+
+impl IdleTimer {
+    /// How long it still runs.
+    pub(super) fn left_ms(&self) -> u64 {
+        clock::until(self.at).as_millis() as u64
     }
 }
 
@@ -34,7 +52,8 @@ impl Session {
         }
         self.drop_idle_timer(ctx);
         let timeout = self.harness.idle_timeout;
-        self.idle_timer = Some(ctx.run_later(timeout, |session, _| session.hibernate(Why::IdleTimeout)));
+        let handle = ctx.run_later(timeout, |session, _| session.hibernate(Why::IdleTimeout));
+        self.idle_timer = Some(IdleTimer { handle, at: clock::now() + timeout });
         let hibernate = ctx.address().recipient();
         // One for each task: bounded.
         self.env.opens.do_send(Idle { session: self.row.id.clone(), hibernate });
@@ -48,7 +67,7 @@ impl Session {
     }
 
     fn drop_idle_timer(&mut self, ctx: &mut Context<Self>) -> bool {
-        self.idle_timer.take().is_some_and(|timer| ctx.cancel_future(timer))
+        self.idle_timer.take().is_some_and(|timer| ctx.cancel_future(timer.handle))
     }
 
     /// Nothing is lost by it: the harness has shown that it stored the session, nobody has a use for the runtime, and
@@ -79,8 +98,11 @@ impl Session {
 impl Handler<Hibernate> for Session {
     type Result = ();
 
-    fn handle(&mut self, _: Hibernate, ctx: &mut Self::Context) {
+    fn handle(&mut self, hibernate: Hibernate, ctx: &mut Self::Context) {
         self.drop_idle_timer(ctx);
-        self.hibernate(Why::PlaceWanted);
+        self.hibernate(match hibernate.0 {
+            Needed::Place => Why::PlaceWanted,
+            Needed::Memory => Why::MemoryShort,
+        });
     }
 }

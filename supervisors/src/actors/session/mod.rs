@@ -6,6 +6,7 @@ mod block;
 mod close;
 mod idle;
 mod news;
+mod refusal;
 mod tasks;
 mod unused;
 
@@ -18,7 +19,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use super::guard::{ChildExited, ExitGuard};
-use super::opens::QueueFull;
+use super::opens::StartRefused;
 use super::runtime::{Order, Runtime, TreeEnd};
 use super::sessions::Sessions;
 use super::system::Env;
@@ -30,6 +31,7 @@ use crate::machines::close::Close;
 use crate::machines::context::{Context as ContextMachine, ContextError};
 
 pub(super) use begin::{Found, FoundRuntime, Load, last_task};
+pub use refusal::{Refusal, RefusalReason};
 
 /// Why a session does not do what it is asked.
 #[derive(Debug, Error)]
@@ -41,9 +43,9 @@ pub enum SessionError {
     /// No harness of that name, or it fails all the time.
     #[error(transparent)]
     Harness(#[from] HarnessError),
-    /// Too much waits already.
+    /// There is no room for another start.
     #[error(transparent)]
-    Full(#[from] QueueFull),
+    NoRoom(#[from] StartRefused),
     /// There is no such session.
     #[error("session {0} is not known; `ostler session list` shows those that are")]
     UnknownSession(SessionId),
@@ -275,7 +277,7 @@ pub(super) struct Session {
     /// Processes that the last task left running on purpose.
     left_running: Vec<i32>,
     /// Runs while the runtime has no work.
-    idle_timer: Option<SpawnHandle>,
+    idle_timer: Option<idle::IdleTimer>,
     found: Option<Found>,
     close: Close<u64>,
     closers: Vec<(u64, close::Closer)>,
@@ -379,6 +381,7 @@ impl Handler<Describe> for Session {
                 (None, None) => "hibernated",
             }
             .to_owned(),
+            hibernates_in_ms: self.idle_timer.as_ref().map(idle::IdleTimer::left_ms),
         })
     }
 }
