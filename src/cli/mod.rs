@@ -21,8 +21,9 @@ mod tree;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::config::{FileState, Settings, Surroundings};
 use crate::error::{Failure, Kind};
@@ -91,7 +92,9 @@ enum Verb {
 
 /// Runs a command line; the process's whole life.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = Arguments::command().get_matches();
+    let style = ErrorStyle::of(&matches);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     colour::choose(arguments.color);
     log_to_stderr(&arguments.log);
     let system = actix::System::new();
@@ -101,9 +104,41 @@ pub fn main() -> ExitCode {
             // Whoever closed it knows, and has what he wanted.
             if failure.kind != Kind::OutputClosed {
                 eprintln!("ostler: {}", table::plain(&failure.to_string()));
+                // One whose output is closed hears it no more.
+                let _said = style.say(&failure);
             }
             ExitCode::from(failure.kind.codes().exit)
         }
+    }
+}
+
+/// What a failure prints on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ErrorStyle {
+    /// Nothing: the words go to standard error alone.
+    Words,
+    /// One object, since a program reads the output.
+    Json,
+}
+
+impl ErrorStyle {
+    /// Of the innermost verb: each has its own `--json`.
+    fn of(matches: &ArgMatches) -> Self {
+        match matches.subcommand() {
+            Some((_, inner)) => Self::of(inner),
+            None if matches!(matches.try_get_one::<bool>("json"), Ok(Some(true))) => Self::Json,
+            None => Self::Words,
+        }
+    }
+
+    fn say(self, failure: &Failure) -> Result<(), Failure> {
+        if self == Self::Words {
+            return Ok(());
+        }
+        let (reason, retry) = failure.refusal.map(|refusal| (refusal.reason, refusal.retry_after_ms)).unzip();
+        print_json(&json!({ "error": {
+            "code": failure.kind, "message": failure.message, "reason": reason, "retry_after_ms": retry,
+        } }))
     }
 }
 
