@@ -121,10 +121,17 @@ impl Shell {
             .current_dir(self.work())
             .env("OSTLER_CONFIG", self.path().join("ostler.toml"))
             .env("OSTLER_STATE", self.state())
+            .envs(self.memory())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// A machine that is busy with tests is what none of them is about, unless it says itself how busy it is.
+    fn memory(&self) -> Option<(&'static str, &'static str)> {
+        let config = std::fs::read_to_string(self.path().join("ostler.toml")).unwrap_or_default();
+        (!config.contains("memory_source")).then_some(("OSTLER_LIMITS_MEMORY_PRESSURE", "100"))
     }
 
     pub fn ostler(&self, arguments: &[&str]) -> Done {
