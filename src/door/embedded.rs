@@ -75,7 +75,7 @@ impl Embedded {
             runs: settings.state.join("run"),
             keeper: keeper_program(),
             harnesses: settings.build()?,
-            memory: match options.kind {
+            health: match options.kind {
                 // Whoever runs one task has his own patience.
                 OwnerKind::Run => None,
                 OwnerKind::Serve => Some(settings.state.join("harnesses.json")),

@@ -107,7 +107,7 @@ impl Root {
                 self.opens.insert(opens).clone().recipient()
             }
             Child::Harnesses => {
-                let harnesses = Harnesses::new(self.parts.harnesses.clone(), self.parts.memory.clone(), guard).start();
+                let harnesses = Harnesses::new(self.parts.harnesses.clone(), self.parts.health.clone(), guard).start();
                 self.harnesses.insert(harnesses).clone().recipient()
             }
             Child::Sessions => match self.environment() {

@@ -49,7 +49,7 @@ pub struct Config {
     /// The configured harnesses.
     pub harnesses: Vec<Harness>,
     /// The file in which the next process finds how the harnesses stand, if it is to.
-    pub memory: Option<PathBuf>,
+    pub health: Option<PathBuf>,
     /// Limits of starts.
     pub limits: OpenLimits,
     /// Where the kernel says how much memory is left.
@@ -84,7 +84,7 @@ pub(super) struct Parts {
     pub(super) hub: Arc<Hub>,
     pub(super) state: watch::Sender<JournalState>,
     pub(super) harnesses: Configured,
-    pub(super) memory: Option<PathBuf>,
+    pub(super) health: Option<PathBuf>,
     pub(super) limits: OpenLimits,
     pub(super) memory: MemorySource,
     owners: Arc<Owners>,
@@ -225,7 +225,7 @@ impl System {
             hub: hub.clone(),
             state,
             harnesses: harnesses.clone(),
-            memory: config.memory,
+            health: config.health,
             limits: config.limits,
             memory: config.memory,
             owners: Arc::new(config.owners),
