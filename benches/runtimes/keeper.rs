@@ -33,7 +33,7 @@ pub(crate) async fn first_byte(root: &Path) {
 
 fn program() -> KeeperProgram {
     let beside = Path::new(OSTLER).with_file_name("ostler-keeper");
-    KeeperProgram { program: beside, arguments: Vec::new() }
+    KeeperProgram { program: beside, arguments: Vec::new(), open_files: None }
 }
 
 fn bare_first_byte() -> Duration {

@@ -53,7 +53,10 @@ impl Stat {
     ///
     /// Whatever else hinders it, such as a lack of descriptors: the process may well live.
     pub fn look(pid: i32) -> io::Result<Option<Self>> {
-        Ok(read_proc(&format!("/proc/{pid}/stat"))?.and_then(|text| Self::parse(&text)))
+        let Some(text) = read_proc(&format!("/proc/{pid}/stat"))? else { return Ok(None) };
+        Self::parse(&text)
+            .map(Some)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a stat of no known form"))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -110,8 +113,10 @@ pub fn children(pid: i32) -> Vec<i32> {
 /// # Errors
 ///
 /// If `/proc` cannot be read.
-pub fn all_pids() -> io::Result<impl Iterator<Item = i32>> {
-    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+pub fn all_pids() -> io::Result<Vec<i32>> {
+    let names = fs::read_dir("/proc")?.map(|entry| entry.map(|entry| entry.file_name()));
+    let pid = |name: io::Result<std::ffi::OsString>| name.map(|name| name.to_str()?.parse().ok()).transpose();
+    names.filter_map(pid).collect()
 }
 
 /// Where children are looked up: the kernel's own files, or, where it has none, one scan of all processes.
@@ -149,7 +154,11 @@ fn children_of_threads(pid: i32) -> io::Result<Vec<i32>> {
         other => other?,
     };
     let mut found = Vec::new();
-    for thread in threads.flatten() {
+    for thread in threads {
+        let thread = match thread {
+            Err(error) if is_gone(&error) => break,
+            other => other?,
+        };
         let text = read_proc(&thread.path().join("children").to_string_lossy())?.unwrap_or_default();
         found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }

@@ -1,6 +1,5 @@
 //! Which process a verb speaks to: the daemon where one runs, the owner of what is meant, or itself.
 
-use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::contract::{CancelCause, SessionId, TaskId};
 use ostler_supervisors::owners::{self, Owners};
 
@@ -47,7 +46,7 @@ pub(super) async fn any(settings: &Settings) -> Result<Route, Failure> {
     if let Some(remote) = Remote::daemon(&settings.socket(), &settings.serve_lock()).await {
         return Ok(Route::Other(remote));
     }
-    let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Run }).await?;
+    let embedded = Embedded::start(settings, EmbeddedOptions::RUN).await?;
     embedded.system.reap().await?;
     Ok(Route::Own(embedded))
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use clap::Args;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::contract::CancelCause;
 
@@ -32,7 +33,8 @@ pub(super) async fn serve(serve: Serve, settings: &Settings, around: &Surroundin
     // Before anything is taken over: who cannot be asked how it does is not started.
     let address = serve.operations.unwrap_or_else(|| settings.operations.clone());
     let operations = operations::listen(&address).map_err(|error| failed(&address, error))?;
-    let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Serve }).await?;
+    let options = EmbeddedOptions { kind: OwnerKind::Serve, open_files: raise_open_files() };
+    let embedded = Embedded::start(settings, options).await?;
     let reaped = embedded.system.reap().await?;
     let socket = settings.socket();
     door::serve(&socket, embedded.clone()).map_err(|error| failed(&socket.display().to_string(), error))?;
@@ -58,6 +60,16 @@ pub(super) async fn serve(serve: Serve, settings: &Settings, around: &Surroundin
     // Nobody else listens there: the lock is ours.
     let _gone = std::fs::remove_file(&socket);
     Ok(0)
+}
+
+/// A daemon has a few descriptors for each runtime, and one that has none left can neither adopt nor judge. What the limit
+/// was before is for agents; `None` if they get this process's own.
+fn raise_open_files() -> Option<u64> {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+        Ok(soft)
+    });
+    raised.inspect_err(|error| tracing::warn!(%error, "the limit of open files stays as it is")).ok()
 }
 
 /// As a service, HUP means a new configuration. A wrong one changes nothing.

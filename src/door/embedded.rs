@@ -33,6 +33,13 @@ const ANSWERS: Duration = Duration::from_secs(2);
 pub struct EmbeddedOptions {
     /// What kind of owner this process is.
     pub kind: OwnerKind,
+    /// The soft limit of open files that agents get, where that of this process is not meant for them.
+    pub open_files: Option<u64>,
+}
+
+impl EmbeddedOptions {
+    /// Of a process that serves one command.
+    pub const RUN: Self = Self { kind: OwnerKind::Run, open_files: None };
 }
 
 /// A tree in this process, with its store.
@@ -73,7 +80,7 @@ impl Embedded {
             ledger,
             owners,
             runs: settings.state.join("run"),
-            keeper: keeper_program(),
+            keeper: KeeperProgram { open_files: options.open_files, ..keeper_program() },
             harnesses: settings.build()?,
             health: match options.kind {
                 // Whoever runs one task has his own patience.
@@ -127,9 +134,9 @@ pub(crate) fn keeper_program() -> KeeperProgram {
     let own = std::env::current_exe().unwrap_or_else(|_| "ostler".into());
     let beside = own.with_file_name("ostler-keeper");
     if beside.is_file() {
-        return KeeperProgram { program: beside, arguments: Vec::new() };
+        return KeeperProgram { program: beside, arguments: Vec::new(), open_files: None };
     }
-    KeeperProgram { program: own, arguments: vec!["play-keeper".to_owned()] }
+    KeeperProgram { program: own, arguments: vec!["play-keeper".to_owned()], open_files: None }
 }
 
 /// The mask of this process, which agents get; read without changing it.

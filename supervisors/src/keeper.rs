@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use ostler_keeper::folder::SOCKET;
 use ostler_keeper::{Auth, Order, RefusalCode, Report, State, wire};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -41,6 +42,8 @@ pub struct KeeperProgram {
     pub program: PathBuf,
     /// Its arguments; no order is among them.
     pub arguments: Vec<String>,
+    /// The soft limit of open files that keepers and their agents get, where that of this process is not meant for them.
+    pub open_files: Option<u64>,
 }
 
 /// Why a keeper cannot be spoken to.
@@ -121,6 +124,10 @@ impl Spare {
             .kill_on_drop(false)
             .spawn()
             .map_err(LinkError::Spawn)?;
+        if let (Some(open_files), Some(pid)) = (program.open_files, child.id()) {
+            // Before it is told anything: what it starts inherits it.
+            limit_open_files(pid, open_files).map_err(LinkError::Spawn)?;
+        }
         // Reaps it whenever it ends; everything else about its end is told by the connection.
         tokio::spawn(async move { child.wait().await.map(drop) });
         own.set_nonblocking(true).map_err(LinkError::Spawn)?;
@@ -137,6 +144,12 @@ impl Spare {
         let peeked = recv(self.stream.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
         peeked == Err(Errno::EAGAIN)
     }
+}
+
+fn limit_open_files(pid: u32, soft: u64) -> io::Result<()> {
+    let limit = Rlimit { current: Some(soft), ..getrlimit(Resource::Nofile) };
+    prlimit(Pid::from_raw(pid as i32), Resource::Nofile, limit)?;
+    Ok(())
 }
 
 /// A connection to one keeper.

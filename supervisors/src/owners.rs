@@ -105,7 +105,8 @@ impl Owners {
 
     /// Whether somebody who lives is this owner. One without a file is gone.
     pub fn is_held(&self, owner: &OwnerId, free: &HashMap<OwnerId, OwnerKind>) -> bool {
-        !free.contains_key(owner) && self.folder.join(owner.as_str()).exists()
+        // Where nobody can tell, it is.
+        !free.contains_key(owner) && self.folder.join(owner.as_str()).try_exists().unwrap_or(true)
     }
 
     /// Removes what gone owners left here, once everything of theirs was taken over.

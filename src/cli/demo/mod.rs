@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use nix::sys::prctl;
-use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::contract::CancelCause;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -52,9 +51,7 @@ pub(super) async fn demo(demo: Demo, user: &Settings) -> Result<u8, Failure> {
     let folder = tempfile::Builder::new().prefix("ostler-demo-").tempdir();
     let folder = folder.map_err(|error| failed("a folder for the demo cannot be made", &error))?;
     let mark = folder.path().display().to_string();
-    let embedded =
-        Embedded::start(&stage::settings(user, folder.path(), &mark)?, EmbeddedOptions { kind: OwnerKind::Run })
-            .await?;
+    let embedded = Embedded::start(&stage::settings(user, folder.path(), &mark)?, EmbeddedOptions::RUN).await?;
     let seen: Vec<_> =
         parts::parts(demo.runtimes.into()).map(|part| Rc::new(RefCell::new(Seen::waiting(part)))).collect();
     let show = if demo.json { Show::Nothing } else { Show::of_stderr() };

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use ostler_supervisors::actors::OwnerKind;
 use ostler_supervisors::clock;
 use ostler_supervisors::contract::{
     ApprovalPolicy, CancelCause, Delegation, HarnessId, Position, SessionId, SessionSpec, TaskId, Verdict,
@@ -249,7 +248,7 @@ async fn route(settings: &Settings) -> Result<Route, Failure> {
     if let Some(remote) = Remote::daemon(&settings.socket(), &settings.serve_lock()).await {
         return Ok(Route::Other(remote));
     }
-    let embedded = Embedded::start(settings, EmbeddedOptions { kind: OwnerKind::Run }).await?;
+    let embedded = Embedded::start(settings, EmbeddedOptions::RUN).await?;
     let socket = Owners::socket(&settings.owners(), &embedded.owner);
     if let Err(error) = door::serve(&socket, embedded.clone()) {
         tracing::warn!(%error, "other shells cannot reach this run");

@@ -31,6 +31,8 @@ pub enum Loss {
     Swept,
     /// The tree outlived its ladder.
     Leaked,
+    /// Its keeper lives or may live, and cannot be reached.
+    Unreachable,
     /// The machine was booted anew.
     Rebooted,
     /// The adapter's state could not be restored.
@@ -225,6 +227,7 @@ fn by_loss(facts: &Facts) -> Option<Judgement> {
     let (known, proof) = match loss {
         Loss::Swept => ("the keeper is gone; two sweeps found no process of the runtime", Proof::SweptTwice),
         Loss::Leaked => ("processes of the runtime outlived SIGKILL's deadline", Proof::ObservationLost),
+        Loss::Unreachable => ("its keeper may live, and cannot be reached; it is watched on", Proof::ObservationLost),
         Loss::Rebooted => ("the machine was booted anew while the task ran", Proof::ObservationLost),
         Loss::Unconfigured => ("its harness is configured no more; what ran of it was stopped", Proof::ObservationLost),
         Loss::Snapshot => ("the adapter's state could not be read again; the tree was stopped", Proof::ObservationLost),

@@ -9,6 +9,7 @@ mod a_orphans;
 mod a_owned_by_actors;
 mod a_probes;
 mod a_shims;
+mod a_unseen;
 mod app_server;
 mod b_blocks;
 mod b_cancel;

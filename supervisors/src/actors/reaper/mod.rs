@@ -1,7 +1,7 @@
 //! What earlier owners left behind: adopted, collected or swept; and only ever of owners whose lock is free.
 
 pub(super) mod look;
-pub(super) mod sweep;
+mod sweep;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,7 +13,8 @@ use ostler_keeper::folder::{self, Identity};
 use ostler_keeper::remove_leaf;
 use tokio::sync::oneshot;
 
-use look::{Look, look};
+use look::{Standing, Start, may_live, stands};
+use sweep::Swept;
 
 use super::guard::ExitGuard;
 use super::root::Child;
@@ -185,7 +186,11 @@ async fn last_words(
     ending.retain(|runtime| sessions.contains(&runtime.row.session));
     let until = clock::now() + LAST_WORD;
     loop {
-        ending.retain(|runtime| matches!(look(&runtime.row.folder), Look::Living(_)));
+        let mut living = Vec::new();
+        for runtime in ending {
+            living.extend(may_live(&runtime.row.folder).await.then_some(runtime));
+        }
+        ending = living;
         if ending.is_empty() || clock::now() >= until {
             return Ok(());
         }
@@ -202,27 +207,17 @@ async fn runtime_of(env: &Env, row: &SessionRow) -> Result<Option<RuntimeState>,
 }
 
 async fn origin(env: &Env, state: RuntimeState) -> Result<Origin, LedgerError> {
-    if state.row.boot != clock::boot_id() {
-        return Ok(match look(&state.row.folder) {
-            Look::LastWord(word) => Origin::LastWord { state, word },
-            _ => Origin::Gone { state, loss: Loss::Rebooted },
-        });
-    }
-    match folder::fence(&state.row.folder) {
-        Ok(true) => return Ok(Origin::NeverStarted),
-        Ok(false) => {}
-        // What it left is found by its marker, if it started at all.
-        Err(error) => tracing::warn!(runtime = %state.row.id, %error, "a runtime cannot be fenced"),
-    }
-    Ok(match look(&state.row.folder) {
-        Look::LastWord(word) => Origin::LastWord { state, word },
-        Look::Living(secret) => {
-            let outbox = env.ledger.outbox(&state.row.id).await?;
-            Origin::Living { state, outbox, secret }
-        }
-        Look::Gone(identity) => {
-            sweep::sweep(identity.as_ref(), state.row.id.as_str()).await;
-            Origin::Gone { state, loss: Loss::Swept }
+    let outbox = env.ledger.outbox(&state.row.id).await?;
+    Ok(match stands(&state.row, Start::Open).await {
+        Ok(Standing::NeverStarted) => Origin::NeverStarted,
+        Ok(Standing::Living(secret)) => Origin::Living { state, outbox, secret },
+        Ok(Standing::LastWord(word)) => Origin::LastWord { state, word },
+        Ok(Standing::Swept) => Origin::Gone { state, loss: Loss::Swept },
+        Ok(Standing::Rebooted) => Origin::Gone { state, loss: Loss::Rebooted },
+        Ok(Standing::Leaked) => Origin::Unseen { state, outbox },
+        Err(error) => {
+            tracing::warn!(runtime = %state.row.id, %error, "what is left of a runtime cannot be seen yet");
+            Origin::Unseen { state, outbox }
         }
     })
 }
@@ -243,7 +238,13 @@ async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<
             if id.is_none_or(|id| known.contains(&id)) {
                 continue;
             }
-            let identity = Identity::read(&folder).ok().flatten();
+            let identity = match Identity::read(&folder) {
+                Ok(identity) => identity,
+                Err(error) => {
+                    tracing::warn!(%error, "a folder of which no row knows is left to the next start");
+                    continue;
+                }
+            };
             let owner = identity.as_ref().and_then(|identity| identity.owner.parse::<OwnerId>().ok());
             let ours = owner.as_ref() == Some(&env.owner);
             if identity.is_none() && is_young(&folder) {
@@ -252,8 +253,7 @@ async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<
             if ours || owner.is_some_and(|owner| env.owners.is_held(&owner, free)) {
                 continue;
             }
-            sweep_folder(&folder, identity).await;
-            swept += 1;
+            swept += usize::from(sweep_folder(&folder, identity).await);
         }
         // That of this boot is where keepers of this very moment register.
         if boot.file_name().is_none_or(|name| name != clock::boot_id()) {
@@ -263,17 +263,29 @@ async fn sweep_unknown(env: &Env, free: &HashMap<OwnerId, OwnerKind>) -> Result<
     Ok(swept)
 }
 
-async fn sweep_folder(path: &Path, identity: Option<Identity>) {
+/// Whether it is gone, and whatever was in it.
+async fn sweep_folder(path: &Path, identity: Option<Identity>) -> bool {
     if let Some(identity) = &identity {
-        sweep::sweep(Some(identity), &identity.runtime).await;
+        match sweep::sweep(Some(identity), &identity.runtime).await {
+            Ok(Swept::Empty) => {}
+            Ok(Swept::Left) => return false,
+            Err(error) => {
+                tracing::warn!(%error, "the processes of a folder of which no row knows are left to the next start");
+                return false;
+            }
+        }
         if let Some(leaf) = &identity.leaf
             && let Err(error) = remove_leaf(leaf)
         {
             tracing::warn!(%error, "a leaf is left to the next start");
         }
     }
-    if let Err(error) = folder::remove(path) {
-        tracing::warn!(%error, "a folder is left to the next start");
+    match folder::remove(path) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(%error, "a folder is left to the next start");
+            false
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! Going on where an earlier owner, or an earlier connection, was.
 
 use actix::prelude::*;
-use ostler_keeper::folder::{self, LastWord};
+use ostler_keeper::folder::LastWord;
 use ostler_keeper::{State, StopCause};
 use serde_json::json;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::super::journal::Draft;
-use super::super::reaper::look::{Look, look};
-use super::super::reaper::sweep;
+use super::super::reaper::look::{LookError, Standing, Start, stands};
 use super::super::render;
 use super::super::session::RuntimeNews;
 use super::fate::Shown;
@@ -32,6 +31,12 @@ impl Runtime {
             Origin::LastWord { state, word } => {
                 self.restore(&state);
                 self.hear_last_word(*word);
+            }
+            Origin::Unseen { state, outbox } => {
+                self.restore(&state);
+                self.take_outbox(outbox);
+                self.phase = Phase::Unseen;
+                ctx.run_later(REATTACH_PAUSE, |runtime, ctx| runtime.reattach(ctx));
             }
             Origin::Gone { state, loss } => {
                 self.restore(&state);
@@ -85,11 +90,7 @@ impl Runtime {
                 self.link = Some(link);
                 self.go_on(&state);
             }
-            Err(error) => {
-                tracing::info!(runtime = %self.row.id, %error, "the keeper could not be attached to");
-                self.attempts += 1;
-                ctx.run_later(REATTACH_PAUSE * self.attempts.min(20), |runtime, ctx| runtime.reattach(ctx));
-            }
+            Err(error) => self.not_reached(Loss::Unreachable, &error, ctx),
         }
     }
 
@@ -184,39 +185,51 @@ impl Runtime {
 
     /// The folder says what became of the keeper: a last word, a keeper that listens, or one that was killed.
     pub(super) fn reattach(&mut self, ctx: &mut Context<Self>) {
-        let folder = self.row.folder.clone();
-        let marker = self.row.id.to_string();
-        let starting = self.phase == Phase::Starting;
-        let look = async move {
-            // A keeper that ended before it registered has started nothing.
-            if starting && matches!(folder::fence(&folder), Ok(true)) {
-                return None;
-            }
-            let found = look(&folder);
-            if let Look::Gone(identity) = &found {
-                sweep::sweep(identity.as_ref(), &marker).await;
-            }
-            Some(found)
-        };
-        let heard = look.into_actor(self).map(|found, runtime: &mut Self, ctx: &mut Context<Self>| match found {
-            None => runtime.not_started("its keeper ended before it started the agent", ctx),
-            Some(found) => runtime.looked(found, ctx),
-        });
-        ctx.spawn(heard);
+        let row = self.row.clone();
+        // A keeper that ended before it registered has started nothing.
+        let start = if matches!(self.phase, Phase::Starting | Phase::Unseen) { Start::Open } else { Start::Over };
+        let look = async move { stands(&row, start).await };
+        ctx.spawn(look.into_actor(self).map(|found, runtime, ctx| runtime.looked(found, ctx)));
     }
 
-    fn looked(&mut self, found: Look, ctx: &mut Context<Self>) {
+    fn looked(&mut self, found: Result<Standing, LookError>, ctx: &mut Context<Self>) {
         match found {
-            Look::LastWord(word) => self.hear_last_word(*word),
-            Look::Living(secret) if self.attempts < MOST_ATTEMPTS => self.attach(secret, ctx),
-            // It lives and refuses us: what it keeps can only be left to end by itself, and that is said.
-            Look::Living(_) => self.nothing_left(Loss::Snapshot),
-            Look::Gone(_) => self.nothing_left(Loss::Swept),
+            Ok(Standing::NeverStarted) => self.not_started("its keeper ended before it started the agent", ctx),
+            Ok(Standing::LastWord(word)) => self.hear_last_word(*word),
+            Ok(Standing::Living(secret)) => self.attach(secret, ctx),
+            Ok(Standing::Swept) => self.nothing_left(Loss::Swept),
+            Ok(Standing::Rebooted) => self.nothing_left(Loss::Rebooted),
+            Ok(Standing::Leaked) => {
+                self.attempts = self.attempts.max(MOST_ATTEMPTS);
+                self.not_reached(Loss::Leaked, &"processes of it outlive every signal", ctx);
+            }
+            Err(error) => self.not_reached(Loss::Unreachable, &error, ctx),
         }
+    }
+
+    /// Nothing is known of it, so it is looked for again, for ever. Its task and whoever waits for its end do not wait so
+    /// long; its row and its folder stay, and with them everything by which it can be ended.
+    fn not_reached(&mut self, loss: Loss, why: &dyn std::fmt::Display, ctx: &mut Context<Self>) {
+        self.attempts = self.attempts.saturating_add(1);
+        if self.attempts < MOST_ATTEMPTS {
+            tracing::info!(runtime = %self.row.id, %why, "the keeper could not be attached to");
+        } else {
+            if self.attempts == MOST_ATTEMPTS {
+                tracing::error!(runtime = %self.row.id, %why, "the keeper cannot be attached to; it is watched on");
+            }
+            // Nobody has a use for it any more, if it comes back.
+            self.stop.get_or_insert(StopMode::Ladder);
+            self.to_task(Input::Lost(loss));
+            self.news(RuntimeNews::Leaked);
+        }
+        let pause = if loss == Loss::Leaked { SWEEP_PAUSE } else { REATTACH_PAUSE * self.attempts.clamp(1, 20) };
+        ctx.run_later(pause, |runtime, ctx| runtime.reattach(ctx));
     }
 }
 
 /// The pause before a keeper is tried again, times the attempt.
 const REATTACH_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
-/// A keeper that refuses so often is not ours.
+/// The pause between sweeps of what outlives every signal.
+const SWEEP_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
+/// After so many its task is not kept waiting any more.
 const MOST_ATTEMPTS: u32 = 40;

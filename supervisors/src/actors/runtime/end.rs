@@ -112,11 +112,19 @@ fn tail_of(bytes: &[u8]) -> String {
 
 /// For a runtime whose keeper is gone: nobody else removes the folder and the leaf.
 fn remove_folder(path: &Path) {
-    if let Ok(Some(identity)) = folder::Identity::read(path)
-        && let Some(leaf) = identity.leaf
-        && let Err(error) = remove_leaf(&leaf)
-    {
-        tracing::warn!(%error, "a leaf is left to the next start");
+    match folder::Identity::read(path) {
+        Ok(identity) => {
+            if let Some(leaf) = identity.and_then(|identity| identity.leaf)
+                && let Err(error) = remove_leaf(&leaf)
+            {
+                tracing::warn!(%error, "a leaf is left to the next start");
+            }
+        }
+        // Nobody else knows where its leaf is.
+        Err(error @ folder::FolderError::Read { .. }) => {
+            return tracing::warn!(%error, "a runtime's folder is left to the next start");
+        }
+        Err(error) => tracing::warn!(%error, "whether a runtime had a leaf is not known"),
     }
     if let Err(error) = folder::remove(path) {
         tracing::warn!(%error, "a runtime's folder is left to the next start");

@@ -129,6 +129,8 @@ pub(super) enum Origin {
     LastWord { state: RuntimeState, word: Box<LastWord> },
     /// Its keeper never registered, and can no longer.
     NeverStarted,
+    /// What is left of it could not be seen, or outlived a sweep: it is looked for again.
+    Unseen { state: RuntimeState, outbox: Vec<OutboxItem> },
     /// Its keeper is gone without a word, and what it left was ended.
     Gone { state: RuntimeState, loss: Loss },
 }
@@ -148,6 +150,8 @@ enum Phase {
     Storing,
     /// Its keeper is being started, or is starting the agent.
     Starting,
+    /// It was started by an earlier owner, and nobody has seen yet how far that came.
+    Unseen,
     /// The agent runs.
     Running,
     /// Everything is over but what has to be stored.

@@ -68,9 +68,10 @@ pub enum SessionError {
     /// The ledger takes nothing new.
     #[error("nothing new is accepted: {0}")]
     Stalled(String),
-    /// Processes of it outlive every signal.
+    /// Processes of it outlive every signal, or cannot be reached.
     #[error(
-        "session {0} is not closed: processes of it outlive every signal; its keeper watches on, so try again later"
+        "session {0} is not closed: processes of it outlive every signal, or cannot be reached; they are watched on, so \
+         try again later"
     )]
     NotClosed(SessionId),
     /// What ran in it is being ended.
@@ -146,7 +147,7 @@ pub(super) enum RuntimeNews {
     Exited,
     /// Its tree is being ended.
     Stopping,
-    /// Processes of it outlive every signal.
+    /// Processes of it outlive every signal, or cannot be reached.
     Leaked,
     /// Nothing more comes of it, and its row is gone.
     Over(TreeEnd),
