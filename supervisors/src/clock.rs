@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
+
 use crate::machines::Millis;
 
 /// Milliseconds since boot, suspend included.
@@ -28,4 +30,28 @@ pub fn boot_id() -> &'static str {
         let id = id.trim().replace('-', "");
         if id.is_empty() { "unknown".to_owned() } else { id }
     })
+}
+
+/// An instant of one boot, for whoever comes later: the wall clock may be set meanwhile, and decides nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moment {
+    boot: String,
+    ms: u64,
+}
+
+impl Moment {
+    /// This time of this boot.
+    pub fn at(ms: Millis) -> Self {
+        Self { boot: boot_id().to_owned(), ms: ms.0 }
+    }
+
+    /// Its time, if it was in this boot: that of another cannot be compared with anything.
+    pub fn in_this_boot(&self) -> Option<Millis> {
+        (self.boot == boot_id()).then_some(Millis(self.ms))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_another_boot(ms: u64) -> Self {
+        Self { boot: "another".to_owned(), ms }
+    }
 }

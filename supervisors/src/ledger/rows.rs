@@ -1,14 +1,17 @@
 //! The rows beside the streams.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::EndReport;
+use crate::clock::Moment;
 use crate::contract::{
     AgentUsage, CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, NativeId, Outcome,
     OwnerId, RuntimeId, SessionId, SessionSpec, TaskId,
 };
+use crate::machines::Millis;
 
 /// Whether a session takes tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,12 +100,26 @@ impl TaskRow {
             state: TaskState::Accepted,
             cancel: None,
             report: None,
+            submitted: None,
+            deadline: None,
             usage: AgentUsage::UNKNOWN,
             session_usage: None,
             outcome: None,
             created_ms: now_ms,
             updated_ms: now_ms,
         }
+    }
+
+    /// What of its time limit is left; all of it where its time has not begun, or began in another boot.
+    pub fn time_left(&self, now: Millis) -> Option<Duration> {
+        let whole = self.delegation.timeout?;
+        let until = self.deadline.as_ref().and_then(Moment::in_this_boot);
+        Some(until.map_or(whole, |until| Duration::from_millis(until.0.saturating_sub(now.0)).min(whole)))
+    }
+
+    /// Processes that started before this are not its own. Where that is not known, those that are there already are not.
+    pub fn since(&self, now: Millis) -> Millis {
+        self.submitted.as_ref().and_then(Moment::in_this_boot).unwrap_or(now)
     }
 }
 
@@ -123,6 +140,12 @@ pub struct TaskRow {
     /// How the agent reported its end, if it did and the verdict still waits for processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<EndReport>,
+    /// When it was given to its runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted: Option<Moment>,
+    /// When its time is over, once that has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Moment>,
     /// What it used so far.
     #[serde(default)]
     pub usage: AgentUsage,
@@ -215,4 +238,34 @@ pub struct OutboxItem {
     pub bytes: Vec<u8>,
     /// What follows it.
     pub then: OutboxThen,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::ApprovalPolicy;
+
+    fn row(timeout: Option<Duration>) -> TaskRow {
+        let delegation = Delegation { prompt: "x".into(), approval: ApprovalPolicy::Deny, model: None, timeout };
+        TaskRow::accepted("t".parse().expect("id"), "s".parse().expect("id"), delegation, 0)
+    }
+
+    #[test]
+    fn what_is_left_of_a_time_limit_is_told_by_the_clock_of_the_boot_alone() {
+        let limited = || row(Some(Duration::from_secs(1)));
+        let begun = |deadline| TaskRow { deadline: Some(deadline), ..limited() };
+        let left = |row: TaskRow, now| row.time_left(Millis(now)).expect("limited").as_millis();
+        assert_eq!(left(limited(), 5000), 1000, "it has not begun");
+        assert_eq!(left(begun(Moment::at(Millis(5400))), 5000), 400);
+        assert_eq!(left(begun(Moment::at(Millis(5400))), 9000), 0);
+        assert_eq!(left(begun(Moment::of_another_boot(1)), 5000), 1000);
+        assert_eq!(row(None).time_left(Millis(0)), None);
+    }
+
+    #[test]
+    fn processes_are_a_tasks_own_from_its_submission_on() {
+        let given = |submitted| TaskRow { submitted, ..row(None) }.since(Millis(5000)).0;
+        assert_eq!(given(Some(Moment::at(Millis(4000)))), 4000);
+        assert_eq!([given(None), given(Some(Moment::of_another_boot(4000)))], [5000, 5000]);
+    }
 }

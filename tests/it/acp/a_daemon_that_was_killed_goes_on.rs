@@ -6,8 +6,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{configure, finish, history, open_request, received, start};
-use crate::support::kernel::wait_until;
+use super::{configure, finish, history, open_request, received, running, start};
+use crate::support::kernel::{is_alive, wait_until};
 use crate::support::shell::{Containment, Shell, assert_whole, signal};
 
 fn kill(mut child: Child) {
@@ -95,4 +95,28 @@ fn a_cancel_that_was_stored_reaches_the_agent_after_a_restart() {
     }
     assert!(verdicts.iter().all(|(_, proof)| proof == "end_report"), "{verdicts:?}");
     assert!(verdicts.iter().any(|(verdict, _)| verdict == "cancelled"), "{verdicts:?}");
+}
+
+#[test]
+fn what_the_agent_had_before_the_task_is_its_own_also_after_a_restart() {
+    let shell = Shell::with(Containment::Descent, "");
+    configure(&shell, &[("OSTLER_AGENT_START", "spawn setsid")]);
+    let daemon = shell.serve();
+    let client = start(&shell, "say up ;; hang");
+    received(&shell, 1);
+    let helper = running(&shell, "setsid");
+    kill(daemon);
+    finish(client);
+    let daemon = shell.serve();
+    let task = shell.tasks()[0]["id"].as_str().expect("an id").to_owned();
+    assert_eq!(shell.ostler(&["task", "cancel", &task]).code, 0);
+    let waited = shell.ostler(&["task", "wait", &task, "--json"]);
+    let outcome = &waited.json()["outcome"];
+    assert_eq!(
+        (&outcome["verdict"], &outcome["evidence"]["proof"]),
+        (&"cancelled".into(), &"end_report".into()),
+        "{waited:?}"
+    );
+    assert!(is_alive(helper), "it was taken for the task's");
+    shell.end(daemon);
 }

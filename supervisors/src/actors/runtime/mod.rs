@@ -36,6 +36,7 @@ use crate::framer::Framer;
 use crate::harness::{Harness, Plan};
 use crate::keeper::Link;
 use crate::ledger::{Change, NativeSession, OutboxItem, RuntimeRow, RuntimeState};
+use crate::machines::Millis;
 use crate::machines::settlement::Loss;
 use crate::machines::task::{Input, StopMode, Stray};
 
@@ -71,6 +72,8 @@ pub(super) struct Durable {
 pub(super) struct Submit {
     pub(super) task: TaskId,
     pub(super) delegation: Delegation,
+    /// What was there before is the agent's own.
+    pub(super) since: Millis,
     /// Who is served from then on.
     pub(super) worker: Addr<Task>,
     /// Told when it is taken; dropped if the runtime has ended.

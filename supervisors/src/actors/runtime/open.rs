@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
+use std::time::Duration;
 
 use actix::prelude::*;
 use ostler_keeper::folder::MARKER;
@@ -208,7 +209,7 @@ impl Handler<Submit> for Runtime {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
-        let Submit { task, delegation, worker, taken } = submit;
+        let Submit { task, delegation, since, worker, taken } = submit;
         if self.has_ended() {
             // One that nobody can speak to ends only if it is told to.
             if self.stop.is_none() && self.is_mute() {
@@ -217,8 +218,7 @@ impl Handler<Submit> for Runtime {
             return;
         }
         self.task = Serving::Task(worker);
-        // What was there before is the agent's own.
-        self.task_since = ostler_keeper::tree::ticks(ostler_keeper::clock::now());
+        self.task_since = ostler_keeper::tree::ticks(Duration::from_millis(since.0));
         let draft = if self.phase == Phase::Prepared {
             self.row.submits = Some(task.clone());
             self.begin(Draft::default())

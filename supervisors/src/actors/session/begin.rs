@@ -157,9 +157,7 @@ impl Session {
         let harness = self.harness.clone();
         let policy = harness.task_policy(self.env.strays);
         let facts = render::facts_of(events, &row.id).into_iter().chain(asked);
-        let age = std::time::Duration::from_millis(clock::wall_ms().saturating_sub(row.created_ms));
-        let timeout = row.delegation.timeout.map(|timeout| timeout.saturating_sub(age));
-        let machine = Machine::new(row.id.clone(), policy, timeout).restored(&row, facts);
+        let machine = Machine::new(row.id.clone(), policy, row.time_left(clock::now())).restored(&row, facts);
         let sequence = events.iter().filter_map(|event| event.run.as_ref()).map(|(_, sequence)| *sequence).max();
         self.start_task_actor(row, machine, sequence.unwrap_or(0), ctx);
     }
@@ -178,7 +176,7 @@ impl Session {
         let is_task = self.harness.adapter.lifetime() == Lifetime::Task;
         self.task_request = is_task.then(|| (row.id.clone(), row.delegation.clone()));
         self.task_was_submitted = machine.was_submitted();
-        self.task_created_ms = row.created_ms;
+        self.task_since = row.since(clock::now());
         self.task_cancel = row.cancel;
         let id = row.id.clone();
         let begin = TaskBegin {
@@ -231,9 +229,7 @@ impl Session {
 
     /// Processes younger than this are the task's, in ticks since boot.
     fn task_since(&self) -> u64 {
-        let age = clock::wall_ms().saturating_sub(self.task_created_ms);
-        let since = std::time::Duration::from_millis(clock::now().0.saturating_sub(age));
-        ostler_keeper::tree::ticks(since)
+        ostler_keeper::tree::ticks(std::time::Duration::from_millis(self.task_since.0))
     }
 
     /// Recovery never restarts what somebody cancelled.

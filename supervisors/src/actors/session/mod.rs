@@ -27,6 +27,7 @@ use super::task::{LetGo, Task};
 use crate::contract::{CancelCause, Delegation, InteractionId, InteractionResponse, RuntimeId, SessionId, TaskId};
 use crate::harness::{Harness, HarnessError};
 use crate::ledger::{AppendError, LedgerError, NativeSession, SessionRow, TaskRow};
+use crate::machines::Millis;
 use crate::machines::close::Close;
 use crate::machines::context::{Context as ContextMachine, ContextError};
 
@@ -269,7 +270,8 @@ pub(super) struct Session {
     task_was_submitted: bool,
     /// Who had requested its cancel before it was taken up, or before its row was committed.
     task_cancel: Option<CancelCause>,
-    task_created_ms: u64,
+    /// Processes older than this are none of the active task's.
+    task_since: Millis,
     /// What the program is started with, where the program is the task.
     task_request: Option<(TaskId, Delegation)>,
     runtime: Option<ActiveRuntime>,
@@ -305,7 +307,7 @@ impl Session {
             accepting: HashMap::new(),
             task_was_submitted: false,
             task_cancel: None,
-            task_created_ms: 0,
+            task_since: Millis(0),
             task_request: None,
             runtime: None,
             acquiring: 0,

@@ -14,7 +14,7 @@ use super::runtime::{Durable, Order, Runtime, Submit, Ticket, Words};
 use super::session::{Session, SessionChild, TaskAnswer, TaskNotTaken, TaskSettled};
 use super::system::Env;
 use crate::adapter::Fact;
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::contract::{EventKind, HarnessId, InteractionId, InteractionResponse, Outcome};
 use crate::faults::Boundary;
 use crate::ledger::{Change, InteractionRow, InteractionState, TaskRow, TaskState, Urgency};
@@ -125,6 +125,10 @@ impl Task {
             Effect::EndStray(stray) => self.order(Order::EndStray(stray)),
             Effect::StopTree(mode) => self.order(Order::Stop(mode)),
             Effect::SetTimer(timer, at) => {
+                if timer == Timer::Timeout {
+                    self.row.deadline = Some(Moment::at(at));
+                    draft.changes.push(self.row_change());
+                }
                 let handle = ctx.run_later(clock::until(at), move |task, ctx| task.due(timer, ctx));
                 self.drop_timer(timer, ctx);
                 self.timers.insert(timer, handle);
@@ -159,9 +163,10 @@ impl Task {
     /// and nothing of the task overtakes them.
     fn submit(&mut self, draft: &mut Draft, ctx: &mut Context<Self>) {
         let Some(runtime) = &self.runtime else { return };
-        let (task, delegation) = (self.row.id.clone(), self.row.delegation.clone());
+        let (task, delegation, since) = (self.row.id.clone(), self.row.delegation.clone(), clock::now());
         let (taken, given) = oneshot::channel();
-        runtime.do_send(Submit { task, delegation, worker: ctx.address(), taken });
+        runtime.do_send(Submit { task, delegation, since, worker: ctx.address(), taken });
+        self.row.submitted = Some(Moment::at(since));
         let submission = std::mem::take(draft);
         let events = submission.events.iter().filter(|event| event.run.is_some()).count() as u64;
         self.held = Some(Held { submission, sequence: self.sequence - events, ..Held::default() });
