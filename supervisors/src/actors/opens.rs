@@ -74,8 +74,32 @@ pub struct Starts {
 /// A runtime's place among the living; given back by its drop.
 #[derive(Debug)]
 pub(super) struct LivePermit {
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
+
+#[derive(Debug)]
+enum Place {
+    Held {
+        _permit: OwnedSemaphorePermit,
+    },
+    /// It lives without one, and gets the next that is free.
+    Owed {
+        _permit: oneshot::Receiver<OwnedSemaphorePermit>,
+    },
+}
+
+impl LivePermit {
+    /// For a runtime that lives already.
+    pub(super) fn of_the_living() -> (Occupy, Self) {
+        let (place, permit) = oneshot::channel();
+        (Occupy(place), Self { _place: Place::Owed { _permit: permit } })
+    }
+}
+
+/// A runtime lives that nobody has started here: it takes a place, or the next that is given back, before any start.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Occupy(oneshot::Sender<OwnedSemaphorePermit>);
 
 /// A runtime's place among the starting; given back by its drop, when it takes tasks or has failed to.
 #[derive(Debug)]
@@ -294,9 +318,27 @@ impl Handler<Acquire> for Opens {
                 tracing::warn!(%shortage, "a start is held back");
                 tokio::time::sleep(LOOK).await;
             }
-            Some((LivePermit { _permit: live }, StartPermit { _permit: start }))
+            Some((LivePermit { _place: Place::Held { _permit: live } }, StartPermit { _permit: start }))
         };
         ctx.spawn(acquire.into_actor(self).map(|permits, opens, _| opens.answer(ask.reply, permits)));
+    }
+}
+
+impl Handler<Occupy> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, occupy: Occupy, ctx: &mut Self::Context) {
+        let (Occupy(mut place), live) = (occupy, self.live.clone());
+        let occupied = async move {
+            tokio::select! {
+                permit = live.acquire_owned() => permit.ok(),
+                () = place.closed() => None,
+            }
+            // One whose runtime has ended in this very instant is given back.
+            .map(|permit| drop(place.send(permit)))
+        };
+        // A place that was given back went to it, or one that lived without a place is gone: a start may still wait.
+        ctx.spawn(occupied.into_actor(self).map(|_, opens, _| opens.make_room()));
     }
 }
 

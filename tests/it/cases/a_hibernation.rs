@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{app_server, configure, text};
+use super::{app_server, configure, kill, text};
 use crate::support::kernel::wait_until;
 use crate::support::shell::{Containment, Shell};
 
@@ -79,6 +79,31 @@ fn case_a24_a_full_pool_suspends_who_was_idle_longest_and_resumes_him() {
             turn(&shell, Some(session), "say round");
             assert!(agents(&shell) <= 3);
         }
+        shell.end(daemon);
+        shell.assert_nothing_left();
+    }
+}
+
+/// The pool is as large as before, also where a daemon finds more in it than it would have let in.
+#[test]
+fn a_restart_makes_the_pool_no_larger_and_no_start_waits_for_who_is_idle() {
+    for most in [3, 2, 1] {
+        let shell = shell(Containment::Descent, "[limits]\nmax_live_runtimes = 3\n", "1h");
+        let daemon = shell.serve();
+        let open = || text(&turn(&shell, None, "say hi"), "session").to_owned();
+        let sessions: Vec<_> = (0..3).map(|_| open()).collect();
+        kill(daemon);
+        configure(&shell, |config| config.replace("runtimes = 3", &format!("runtimes = {most}")));
+        let daemon = shell.serve();
+        assert_eq!(agents(&shell), 3, "they were adopted");
+        let fourth = open();
+        assert!(agents(&shell) <= most, "{} of {most}", agents(&shell));
+        for session in sessions.iter().chain([&fourth]) {
+            turn(&shell, Some(session), "say again");
+            assert!(agents(&shell) <= most, "{} of {most}", agents(&shell));
+        }
+        let suspended = of_kind(&shell, &sessions[0], "ostler.session.hibernated");
+        assert!(suspended.iter().all(|data| data["why"] == "place_wanted"), "{suspended:?}");
         shell.end(daemon);
         shell.assert_nothing_left();
     }

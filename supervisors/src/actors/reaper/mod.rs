@@ -19,7 +19,7 @@ use sweep::Swept;
 use super::guard::ExitGuard;
 use super::root::Child;
 use super::runtime::Origin;
-use super::session::{CloseMode, CloseSession, FoundRuntime, Load, SessionError, Wait, last_task};
+use super::session::{CloseMode, CloseSession, Describe, FoundRuntime, Load, SessionError, Wait, last_task};
 use super::sessions::{Find, Loading, Sessions};
 use super::system::{Env, OwnerKind, Purpose};
 use crate::clock;
@@ -134,7 +134,11 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
                 reaped.collected += 1;
                 waits.push((session, None));
             }
-            _ => reaped.adopted += 1,
+            _ => {
+                reaped.adopted += 1;
+                // Its runtime has its place among the living before anything is started that was not there.
+                let _rebuilt = session.send(Describe).await;
+            }
         }
     }
     for (session, settled) in waits {

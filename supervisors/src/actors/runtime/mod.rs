@@ -265,7 +265,13 @@ impl Runtime {
         let Begin { env, harness, spec, row, session, origin, task, guard } = begin;
         let (task, task_since) = task.map_or((Serving::Nobody, 0), |(task, since)| (Serving::Task(task), since));
         let framer = Framer::new(harness.frame_cap, env.frames.clone(), 0, false);
-        let early = matches!(origin, Origin::Living { .. }).then(Vec::new);
+        let lives = matches!(origin, Origin::Living { .. } | Origin::Unseen { .. });
+        let early = lives.then(Vec::new);
+        let live = lives.then(|| {
+            let (occupy, live) = LivePermit::of_the_living();
+            env.opens.do_send(occupy);
+            live
+        });
         Self {
             env,
             harness,
@@ -306,7 +312,7 @@ impl Runtime {
             endings: HashMap::new(),
             next_number: 1,
             stderr: VecDeque::new(),
-            live: None,
+            live,
             start: None,
             guard,
         }
