@@ -47,7 +47,7 @@ pub(super) fn record(record: &Record, harness: &HarnessId) -> Option<(EventKind,
         Record::State(TaskState::Submitted) => {
             (kinds::MODEL_REQUESTED, json!({ "provider": harness, "model": "(harness default)", "scope": "turn" }))
         }
-        Record::State(_) => return None,
+        Record::State(_) | Record::Answered(..) | Record::Reopened(_) => return None,
         Record::CancelRequested(cause) => (kinds::CANCEL_REQUESTED, json!({ "cause": cause })),
         Record::Opened(request) => (kinds::APPROVAL_REQUESTED, opened(request)),
         Record::Resolved(id, resolution) => (kinds::APPROVAL_RESOLVED, resolved(id.as_str(), resolution)),

@@ -114,7 +114,6 @@ pub mod kinds {
         RUNTIME_OPENED = "ostler.runtime.opened";
         RUNTIME_READY = "ostler.runtime.ready";
         RUNTIME_LIMITED = "ostler.runtime.limited";
-        RUNTIME_EXITED = "ostler.runtime.exited";
         RUNTIME_CLOSED = "ostler.runtime.closed";
         RUNTIME_ADOPTED = "ostler.runtime.adopted";
         RUNTIME_LEAKED = "ostler.runtime.leaked";

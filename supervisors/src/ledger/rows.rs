@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::EndReport;
 use crate::clock::Moment;
 use crate::contract::{
-    AgentUsage, CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, NativeId, Outcome,
-    OwnerId, RuntimeId, SessionId, SessionSpec, TaskId,
+    AgentUsage, CancelCause, Delegation, HarnessId, InteractionRequest, InteractionResolution, InteractionResponse,
+    NativeId, Outcome, OwnerId, RuntimeId, SessionId, SessionSpec, TaskId,
 };
 use crate::machines::Millis;
 
@@ -167,6 +167,11 @@ pub struct TaskRow {
 pub enum InteractionState {
     /// It waits for an answer.
     Open,
+    /// An answer is on its way to the agent, and is never given again.
+    Answered {
+        /// Which.
+        response: InteractionResponse,
+    },
     /// It is closed; final.
     Closed {
         /// How.

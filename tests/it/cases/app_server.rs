@@ -2,9 +2,10 @@
 
 use crate::support::shell::Shell;
 
-/// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `finish`, `refuse WHY`,
-/// `exit CODE`, `hang`, `ask METHOD` (a request of its own, which it does not wait for), `await` (takes one
-/// answer). The answers it gets are in the file `answers` in its directory.
+/// Steps are separated by `;;`: `accept`, `say TEXT`, `line TEXT`, `hex DIGITS`, `sleep S`, `until FILE`, `finish`,
+/// `refuse WHY`, `exit CODE`, `hang`; `ask METHOD` (a request of its own, which it does not wait for) and `await` (takes
+/// one answer; the answers it gets are in the file `answers` in its directory); `request COMMAND` (asks to run it),
+/// `hear` (the answer to that, which is added to the file `heard`), `resolved`, `deaf` (it closes its input).
 /// With a file `lost` in its directory, it has no thread to resume. With a file `die-at` in its directory, it ends before or after it does what a message asks (`before thread/start`).
 const PROGRAM: &str = r#"
 import json, os, signal, sys, time
@@ -42,6 +43,20 @@ def turn(asked):
             answered(json.loads(sys.stdin.readline()))
         elif word == "sleep":
             time.sleep(float(rest))
+        elif word == "until":
+            while not os.path.exists(rest):
+                time.sleep(0.01)
+        elif word == "request":
+            send(id=900, method="item/commandExecution/requestApproval", params={"turnId": own, "command": rest})
+        elif word == "hear":
+            while (said := json.loads(sys.stdin.readline())).get("id") != 900:
+                pass
+            with open("heard", "a") as heard:
+                heard.write(said["result"]["decision"] + "\n")
+        elif word == "resolved":
+            send(method="serverRequest/resolved", params={"requestId": 900})
+        elif word == "deaf":
+            os.close(0)
         elif word == "finish":
             send(method="turn/completed", params={"turn": {"id": own, "status": "completed"}})
         elif word == "refuse":

@@ -16,6 +16,7 @@ mod b_cancel;
 mod b_codex;
 mod b_contradictions;
 mod b_pi;
+mod c_answers;
 mod c_crashes;
 mod c_pi;
 mod c_stalled_readers;

@@ -139,6 +139,7 @@ impl Runtime {
         if state.input.closed {
             self.input = InputPipe::Closed;
         }
+        self.tell_undelivered(state.input);
         self.retire();
         if !self.has_ended() {
             let ready = self.adapter.as_ref().is_some_and(|adapter| adapter.is_ready());

@@ -219,6 +219,8 @@ pub(super) struct Runtime {
     durable_messages: u64,
     sent_messages: u64,
     confirmed_messages: u64,
+    /// Answers of which no keeper has confirmed the message yet, by its number.
+    answers: Vec<(u64, InteractionId)>,
     /// Output before this was acknowledged to the keeper.
     acknowledged: u64,
     link: Option<Link>,
@@ -295,6 +297,7 @@ impl Runtime {
             durable_messages: 0,
             sent_messages: 0,
             confirmed_messages: 0,
+            answers: Vec::new(),
             acknowledged: 0,
             link: None,
             leader: None,
@@ -333,9 +336,7 @@ impl Runtime {
             // A handful for each task: bounded.
             (Some(early), words) => early.push(words),
             (None, Words::Interrupt) => self.tell(Told::Interrupt, Draft::default()),
-            (None, Words::Respond(interaction, response)) => {
-                self.tell(Told::Respond { interaction: &interaction, response: &response }, Draft::default());
-            }
+            (None, Words::Respond(interaction, response)) => self.respond(interaction, &response),
         }
     }
 

@@ -5,6 +5,7 @@ use ostler_keeper::{InputState, Order as KeeperOrder, Stream};
 use super::super::journal::Draft;
 use super::{InputPipe, Runtime, STDERR_TAIL, Ticket};
 use crate::adapter::{Answer, Told};
+use crate::contract::{InteractionId, InteractionResponse};
 use crate::ledger::{Change, OutboxThen};
 use crate::machines::task::Input;
 
@@ -94,5 +95,30 @@ impl Runtime {
             self.sent_messages = state.accepted;
         }
         self.send_messages();
+        self.tell_undelivered(state);
+    }
+
+    /// The message and that it is on its way are stored together: whoever comes later never gives such an answer again.
+    pub(super) fn respond(&mut self, interaction: InteractionId, response: &InteractionResponse) {
+        if self.input == InputPipe::Closed {
+            return self.to_task(Input::Undelivered(interaction));
+        }
+        let (mut answer, next) = (Answer::default(), self.next_message);
+        if let Some(adapter) = &mut self.adapter {
+            adapter.tell(Told::Respond { interaction: &interaction, response }, &mut answer);
+        }
+        self.dispatch(answer, vec![Input::Answering(interaction.clone())], Draft::default(), 0);
+        if self.next_message > next {
+            self.answers.push((next, interaction));
+        }
+    }
+
+    /// What no keeper has accepted before the pipe was closed has reached nobody.
+    pub(super) fn tell_undelivered(&mut self, state: InputState) {
+        self.answers.retain(|(number, _)| *number > state.accepted);
+        if state.closed {
+            let answers = std::mem::take(&mut self.answers);
+            answers.into_iter().for_each(|(_, interaction)| self.to_task(Input::Undelivered(interaction)));
+        }
     }
 }

@@ -12,8 +12,10 @@ use super::{ActiveRuntime, ActiveTask, ContextMachine, RuntimeState, Session, Se
 use crate::actors::guard::ExitGuard;
 use crate::adapter::{Fact, Lifetime};
 use crate::clock;
-use crate::contract::{CancelCause, Event, Position, RuntimeId, SessionId};
-use crate::ledger::{Change, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState};
+use crate::contract::{CancelCause, Event, InteractionRequest, InteractionResponse, Position, RuntimeId, SessionId};
+use crate::ledger::{
+    Change, InteractionRow, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState,
+};
 use crate::machines::settlement::Loss;
 use crate::machines::task::{Input, Task as Machine};
 
@@ -25,9 +27,14 @@ pub(in crate::actors) struct Found {
     proven_later: bool,
     pub(in crate::actors) events: Vec<Event>,
     pub(in crate::actors) asked: Vec<Fact>,
+    /// Requests whose answers were on their way.
+    answered: Vec<(InteractionRequest, InteractionResponse)>,
     pub(in crate::actors) runtime: Option<FoundRuntime>,
     pub(in crate::actors) load: Load,
 }
+
+/// A task's requests that wait for an answer, and those whose answer was on its way.
+type Requests = (Vec<Fact>, Vec<(InteractionRequest, InteractionResponse)>);
 
 /// A runtime that was found, and where it stands.
 pub(in crate::actors) struct FoundRuntime {
@@ -64,15 +71,19 @@ impl Found {
     ) -> Result<Self, LedgerError> {
         let last = last_task(env, &row.id).await?;
         let unsettled = last.as_ref().filter(|task| task.state != TaskState::Settled);
-        let (mut events, mut asked) = (Vec::new(), Vec::new());
+        let (mut events, mut asked, mut answered) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(task) = unsettled {
             events = run_of(env, &row, task).await?;
-            let open = env.ledger.interactions(&task.id).await?.into_iter();
-            let open = open.filter(|interaction| interaction.state == InteractionState::Open);
-            asked = open.map(|interaction| Fact::Asked(interaction.request)).collect();
+            for InteractionRow { request, state, .. } in env.ledger.interactions(&task.id).await? {
+                match state {
+                    InteractionState::Open => asked.push(Fact::Asked(request)),
+                    InteractionState::Answered { response } => answered.push((request, response)),
+                    InteractionState::Closed { .. } => {}
+                }
+            }
         }
         let proven_later = block::proven_later(env, &row, last.as_ref()).await?;
-        Ok(Self { row, last, proven_later, events, asked, runtime, load })
+        Ok(Self { row, last, proven_later, events, asked, answered, runtime, load })
     }
 
     pub(super) fn left_running(&self) -> Vec<i32> {
@@ -111,7 +122,7 @@ async fn run_of(env: &Env, row: &SessionRow, task: &TaskRow) -> Result<Vec<Event
 
 impl Session {
     pub(super) fn take_up(&mut self, found: Found, ctx: &mut Context<Self>) {
-        let Found { mut last, events, asked, mut runtime, load, .. } = found;
+        let Found { mut last, events, asked, answered, mut runtime, load, .. } = found;
         if let Some(never) = runtime.take_if(|runtime| matches!(runtime.origin, Origin::NeverStarted)) {
             self.forget_runtime(&never.row);
             // Nothing was submitted by a start that never was: the task is where it was before.
@@ -122,7 +133,7 @@ impl Session {
         let unsettled = last.filter(|task| task.state != TaskState::Settled);
         let has_runtime = runtime.is_some();
         if let Some(row) = unsettled {
-            self.take_up_task(row, &events, asked, ctx);
+            self.take_up_task(row, &events, (asked, answered), ctx);
         }
         if let Some(runtime) = runtime {
             self.start_runtime(runtime.row, runtime.origin, ctx);
@@ -140,7 +151,6 @@ impl Session {
             }
         }
         self.to_task(Input::Resumed);
-        self.request_cancel_again();
         if self.is_unconfigured() {
             self.to_task(Input::Lost(Loss::Unconfigured));
             self.end_leftovers(ctx);
@@ -153,11 +163,13 @@ impl Session {
         self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: None });
     }
 
-    fn take_up_task(&mut self, row: TaskRow, events: &[Event], asked: Vec<Fact>, ctx: &mut Context<Self>) {
+    fn take_up_task(&mut self, row: TaskRow, events: &[Event], requests: Requests, ctx: &mut Context<Self>) {
+        let (asked, answered) = requests;
         let harness = self.harness.clone();
         let policy = harness.task_policy(self.env.strays);
         let facts = render::facts_of(events, &row.id).into_iter().chain(asked);
-        let machine = Machine::new(row.id.clone(), policy, row.time_left(clock::now())).restored(&row, facts);
+        let machine = Machine::new(row.id.clone(), policy, row.time_left(clock::now()));
+        let machine = machine.restored(&row, facts).with_answers(answered, clock::now());
         let sequence = events.iter().filter_map(|event| event.run.as_ref()).map(|(_, sequence)| *sequence).max();
         self.start_task_actor(row, machine, sequence.unwrap_or(0), ctx);
     }
@@ -177,7 +189,6 @@ impl Session {
         self.task_request = is_task.then(|| (row.id.clone(), row.delegation.clone()));
         self.task_was_submitted = machine.was_submitted();
         self.task_since = row.since(clock::now());
-        self.task_cancel = row.cancel;
         let id = row.id.clone();
         let begin = TaskBegin {
             env: self.env.clone(),
@@ -230,13 +241,6 @@ impl Session {
     /// Processes younger than this are the task's, in ticks since boot.
     fn task_since(&self) -> u64 {
         ostler_keeper::tree::ticks(std::time::Duration::from_millis(self.task_since.0))
-    }
-
-    /// Recovery never restarts what somebody cancelled.
-    fn request_cancel_again(&self) {
-        if let (Some(task), Some(cause)) = (&self.task, self.task_cancel) {
-            task.actor.do_send(Step(Input::Cancel(cause)));
-        }
     }
 
     pub(super) fn runtime_row(&self) -> RuntimeRow {

@@ -268,7 +268,7 @@ pub(super) struct Session {
     accepting: HashMap<TaskId, (Delegation, Vec<Starter>)>,
     /// Whether the active task was submitted when it was taken up; a fresh one is not.
     task_was_submitted: bool,
-    /// Who had requested its cancel before it was taken up, or before its row was committed.
+    /// Who had requested its cancel before its row was committed.
     task_cancel: Option<CancelCause>,
     /// Processes older than this are none of the active task's.
     task_since: Millis,

@@ -205,6 +205,11 @@ impl Task {
         let row = |request, state| InteractionRow { task: self.row.id.clone(), request, state };
         match record {
             Record::Opened(request) => Some(row(request.clone(), InteractionState::Open)),
+            Record::Answered(id, response) => {
+                let request = self.machine.request(id)?.clone();
+                Some(row(request, InteractionState::Answered { response: response.clone() }))
+            }
+            Record::Reopened(id) => Some(row(self.machine.request(id)?.clone(), InteractionState::Open)),
             Record::Resolved(id, resolution) => {
                 let request = self.machine.request(id)?.clone();
                 Some(row(request, InteractionState::Closed { resolution: resolution.clone().into() }))

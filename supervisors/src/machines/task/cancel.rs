@@ -15,13 +15,35 @@ pub(super) enum Force {
     Kill,
 }
 
+/// Whether a cancel of an earlier owner has still to be carried out by this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    No,
+    Due,
+}
+
 impl Task {
     pub(super) fn cancel(&mut self, cause: CancelCause, now: Millis, effects: &mut Vec<Effect>) {
-        if self.facts.cancel.is_some() {
-            return self.force(StopMode::Kill, now, effects);
+        match self.facts.cancel {
+            Some(earlier) if !self.was_submitted() => self.carry_out_cancel(earlier.cause, now, effects),
+            Some(_) => self.force(StopMode::Kill, now, effects),
+            None => {
+                effects.push(Effect::Record(Record::CancelRequested(cause)));
+                self.facts.cancel = Some(CancelFacts { cause, delivered: false, expired: false });
+                self.carry_out_cancel(cause, now, effects);
+            }
         }
-        effects.push(Effect::Record(Record::CancelRequested(cause)));
-        self.facts.cancel = Some(CancelFacts { cause, delivered: false, expired: false });
+    }
+
+    /// Recovery never restarts what somebody cancelled.
+    pub(super) fn cancel_again(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if let (Again::Due, Some(cancel)) = (self.again, self.facts.cancel) {
+            self.carry_out_cancel(cancel.cause, now, effects);
+        }
+    }
+
+    fn carry_out_cancel(&mut self, cause: CancelCause, now: Millis, effects: &mut Vec<Effect>) {
+        self.again = Again::No;
         if !self.was_submitted() {
             return self.settle(Verdict::Cancelled { cause }, Proof::NeverSubmitted, effects);
         }

@@ -84,6 +84,10 @@ pub enum Input {
     Cancel(CancelCause),
     /// Somebody answers a request.
     Respond(InteractionId, InteractionResponse),
+    /// The message with an answer is made, and stored with what follows from this.
+    Answering(InteractionId),
+    /// An answer is proven not to have reached the agent.
+    Undelivered(InteractionId),
     /// The leader ended.
     Exited(ExitFact),
     /// The keeper ended the tree because nobody came back for it.
@@ -187,6 +191,10 @@ pub enum Record {
     CancelRequested(CancelCause),
     /// A request opened.
     Opened(InteractionRequest),
+    /// An answer to a request is on its way.
+    Answered(InteractionId, InteractionResponse),
+    /// A request waits for an answer again: that on its way was not delivered.
+    Reopened(InteractionId),
     /// A request closed.
     Resolved(InteractionId, Resolution),
     /// A stray was ended, or would not end.
@@ -214,6 +222,7 @@ pub struct Task {
     /// How many runtimes had ended before they were given it.
     refusals: u32,
     forced: cancel::Force,
+    again: cancel::Again,
     timeout: Option<Duration>,
 }
 
@@ -234,13 +243,15 @@ impl Task {
             rounds: 0,
             refusals: 0,
             forced: cancel::Force::None,
+            again: cancel::Again::No,
             timeout,
         }
     }
 
     /// A task as the ledger has it: its row, and the facts of its run so far, which are not written again.
     ///
-    /// A cancel that was requested before is requested again by the caller: its messages and deadlines begin anew.
+    /// With [`Input::Resumed`], the messages and deadlines of a cancel that was requested before begin anew; nothing is
+    /// recorded of it again.
     pub fn restored(self, row: &TaskRow, facts: impl IntoIterator<Item = Fact>) -> Self {
         let mut task = Self { usage: row.usage, session_usage: row.session_usage, ..self };
         let mut known = Vec::new();
@@ -250,7 +261,24 @@ impl Task {
         }
         task.state = row.state;
         task.facts.report.clone_from(&row.report);
+        if let Some(cause) = row.cancel {
+            task.facts.cancel = Some(CancelFacts { cause, delivered: false, expired: false });
+            task.again = cancel::Again::Due;
+        }
         task
+    }
+
+    /// The same, with requests whose answers were on their way: they are still, and have all their time from now on.
+    pub fn with_answers(
+        mut self,
+        answers: impl IntoIterator<Item = (InteractionRequest, InteractionResponse)>,
+        now: Millis,
+    ) -> Self {
+        for (request, response) in answers {
+            self.answers.push((request.id.clone(), now + ANSWER_PATIENCE));
+            self.interactions.push((request, interaction::State::InFlight(response)));
+        }
+        self
     }
 
     /// What the row of the task says of it by now.
@@ -322,6 +350,8 @@ impl Task {
             Input::Orphaned => self.facts.orphaned = true,
             Input::OutOfMemory => self.facts.out_of_memory = true,
             Input::Emptied => self.facts.emptied = true,
+            Input::Answering(id) => self.answering(&id, effects),
+            Input::Undelivered(id) => self.interact(&id, interaction::Input::Undelivered, effects),
             Input::Lost(loss) => self.facts.lost = Some(loss),
             Input::Resumed => self.resumed(now, effects),
             Input::Strays(found) => self.strays_found(found, effects),
@@ -339,7 +369,17 @@ impl Task {
 
     fn resumed(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.start_timeout(now, effects);
+        self.wait_for_answers(effects);
+        self.cancel_again(now, effects);
         self.hunt = strays::Hunt::Resting;
+    }
+
+    /// From here on a restart finds the answer as given.
+    fn answering(&self, id: &InteractionId, effects: &mut Vec<Effect>) {
+        let found = self.interactions.iter().find(|(request, _)| request.id == *id);
+        if let Some((_, interaction::State::InFlight(response))) = found {
+            effects.push(Effect::Record(Record::Answered(id.clone(), response.clone())));
+        }
     }
 
     /// Once, however often it is admitted.
@@ -400,6 +440,9 @@ impl Task {
         let (next, followed) = interaction::step(state.clone(), input);
         *state = next;
         for effect in followed {
+            if effect == interaction::Effect::NotDelivered {
+                effects.push(Effect::Record(Record::Reopened(id.clone())));
+            }
             effects.push(match effect {
                 interaction::Effect::Deliver(response) => Effect::Answer(id.clone(), response),
                 interaction::Effect::Accepted => Effect::Replied(id.clone(), Reply::Accepted),

@@ -6,6 +6,7 @@ use crate::contract::{ApprovalDecision, InteractionKind, MessageRole, StopReason
 use crate::machines::settlement::EmptyOutput;
 
 mod bounds;
+mod restarts;
 mod steps;
 mod strays;
 

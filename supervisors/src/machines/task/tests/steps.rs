@@ -7,7 +7,7 @@ use crate::ledger::TaskRow;
 const BY_EXIT: TaskPolicy = POLICIES[2];
 const KILLED: ExitFact = ExitFact::Signal { signal: 9, core: false };
 
-fn accepted(policy: TaskPolicy) -> Task {
+pub(super) fn accepted(policy: TaskPolicy) -> Task {
     Task::new("t".parse().expect("id"), policy, Some(Duration::from_secs(5)))
 }
 
@@ -28,14 +28,14 @@ pub(super) fn verdict(effects: &[Effect]) -> Outcome {
     (**settled.expect("a verdict")).clone()
 }
 
-fn replies(effects: &[Effect]) -> Vec<Reply> {
+pub(super) fn replies(effects: &[Effect]) -> Vec<Reply> {
     effects
         .iter()
         .filter_map(|effect| if let Effect::Replied(_, reply) = effect { Some(*reply) } else { None })
         .collect()
 }
 
-fn timers(effects: &[Effect]) -> Vec<(Timer, u64)> {
+pub(super) fn timers(effects: &[Effect]) -> Vec<(Timer, u64)> {
     let set = |effect: &Effect| if let Effect::SetTimer(timer, at) = effect { Some((*timer, at.0)) } else { None };
     effects.iter().filter_map(set).collect()
 }
@@ -56,7 +56,7 @@ fn usage(tokens: u64) -> AgentUsage {
     AgentUsage { total_tokens: Some(tokens), ..AgentUsage::UNKNOWN }
 }
 
-fn row() -> TaskRow {
+pub(super) fn row() -> TaskRow {
     let delegation = Delegation { prompt: "do it".into(), approval: ApprovalPolicy::Ask, model: None, timeout: None };
     TaskRow::accepted("t".parse().expect("id"), "s".parse().expect("id"), delegation, 0)
 }
@@ -267,7 +267,7 @@ fn a_row_says_what_is_known_and_a_restored_task_goes_on_from_it() {
     let mut restored = accepted(POLICIES[0]).restored(&row, [delta("half")]);
     let (expected, mut described) = (row.clone(), row);
     restored.describe(&mut described);
-    assert_eq!(described, TaskRow { cancel: None, ..expected });
+    assert_eq!(described, expected);
     assert!(timers(&told(&mut restored, [Input::Resumed])).contains(&(Timer::Timeout, 6000)));
     let outcome = verdict(&told(&mut restored, [Input::Strays(vec![])]));
     assert_eq!(
@@ -310,6 +310,19 @@ fn nothing_postpones_the_deadline_of_an_answer() {
     assert_eq!((replies(&effects), timers(&effects)), (vec![Reply::Unconfirmed], vec![(Timer::Answer, 50_000)]));
     let effects = task.step(Input::Timer(Timer::Answer), Millis(50_000));
     assert_eq!((replies(&effects), timers(&effects)), (vec![Reply::Unconfirmed], vec![]));
+}
+
+#[test]
+fn an_answer_that_is_proven_undelivered_may_be_given_again() {
+    let id = || "a".parse::<InteractionId>().expect("id");
+    let mut task = submitted(POLICIES[0]);
+    assert_eq!(told(&mut task, [Input::Undelivered(id())]), []);
+    told(&mut task, [Input::Fact(ask("a")), allow("a")]);
+    let effects = told(&mut task, [Input::Undelivered(id())]);
+    assert_eq!(effects, [Effect::Record(Record::Reopened(id())), Effect::Replied(id(), Reply::NotDelivered)]);
+    assert_eq!(task.step(Input::Timer(Timer::Answer), Millis(31_000)), [], "nothing of it is lost");
+    assert_eq!((task.state(), task.pending().count()), (TaskState::AwaitingResponse, 1));
+    assert!(told(&mut task, [allow("a")]).iter().any(|effect| matches!(effect, Effect::Answer(..))));
 }
 
 #[test]
