@@ -83,7 +83,7 @@ pub struct LimitsFile {
 pub struct LedgerFile {
     /// How long another process may hold its lock.
     pub busy_timeout: Option<Span>,
-    /// Its largest size, in MiB.
+    /// Its largest size, in MiB. At it nothing new is taken; what runs may settle in 4 MiB beyond it.
     #[schemars(extend("maximum" = u32::MAX))]
     pub max_mib: Option<NonZeroU32>,
 }

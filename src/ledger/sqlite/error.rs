@@ -4,6 +4,8 @@ use std::path::Path;
 
 use ostler_supervisors::ledger::{LedgerError, PackError};
 
+use super::limit::PAGE;
+
 /// Turns an error met while doing something into the ledger's own.
 pub(super) fn mapper<'a>(path: &'a Path, doing: &'static str) -> impl Fn(sqlx::Error) -> LedgerError + use<'a> {
     move |error| map(path, doing, error)
@@ -17,7 +19,7 @@ fn map(path: &Path, doing: &'static str, error: sqlx::Error) -> LedgerError {
         Some(11) => LedgerError::Corrupt { path: shown, what: error.to_string() },
         Some(26) => LedgerError::Foreign { path: shown, why: "it is no SQLite file" },
         // A disk without room shows itself as a failed write as well.
-        Some(10) if no_room(path) => LedgerError::Full,
+        Some(10) if room(path).is_some_and(|room| room < 16 * PAGE) => LedgerError::Full,
         _ => LedgerError::Store { doing, source: Box::new(error) },
     }
 }
@@ -27,10 +29,10 @@ fn primary_code(error: &sqlx::Error) -> Option<u32> {
     Some(code & 0xff)
 }
 
-fn no_room(path: &Path) -> bool {
-    const PAGE: u64 = 4096;
+/// Bytes that a file's disk has left for it; `None` if it does not tell.
+pub(super) fn room(path: &Path) -> Option<u64> {
     let folder = path.parent().unwrap_or(path);
-    nix::sys::statvfs::statvfs(folder).is_ok_and(|s| s.blocks_available() * s.fragment_size() < 16 * PAGE)
+    nix::sys::statvfs::statvfs(folder).ok().map(|disk| disk.blocks_available() * disk.fragment_size())
 }
 
 /// A damaged blob, named by its place.

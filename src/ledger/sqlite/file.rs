@@ -139,9 +139,3 @@ pub(super) async fn migrate(connection: &mut SqliteConnection, path: &Path) -> R
 async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await
 }
-
-/// The largest size of the file; SQLite keeps this per connection.
-pub(super) async fn limit_pages(connection: &mut SqliteConnection, pages: u32) -> Result<(), sqlx::Error> {
-    let limit = format!("PRAGMA max_page_count = {pages}");
-    sqlx::query(AssertSqlSafe(limit)).execute(connection).await.map(drop)
-}

@@ -3,6 +3,7 @@
 mod compact;
 mod error;
 mod file;
+mod limit;
 mod read;
 mod reserve;
 mod write;
@@ -23,6 +24,7 @@ use sqlx::sqlite::{
 };
 use tokio::sync::Mutex;
 
+use limit::{Room, SizeLimit};
 use reserve::Reserve;
 use write::Writer;
 
@@ -35,7 +37,7 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// The largest size of the file, in pages of 4 KiB; `None` for the disk's.
     pub max_pages: Option<u32>,
-    /// The size of the reserve that lets running tasks settle on a full disk, in bytes.
+    /// The size of the reserve that lets running tasks settle, in bytes: on a full disk, and beyond the largest size.
     pub reserve_bytes: u64,
 }
 
@@ -75,16 +77,20 @@ impl SqliteLedger {
         let base = connect_options(&options);
         let mut writer = base.connect().await.map_err(wrap("open"))?;
         file::migrate(&mut writer, &options.path).await?;
-        if let Some(pages) = options.max_pages {
-            file::limit_pages(&mut writer, pages).await.map_err(wrap("limit its size"))?;
-        }
+        let limit = match options.max_pages {
+            Some(pages) => {
+                let limit = SizeLimit::set(&mut writer, pages, options.reserve_bytes).await;
+                Some(limit.map_err(wrap("limit its size"))?)
+            }
+            None => None,
+        };
         let maintenance = base.connect().await.map_err(wrap("open"))?;
         let readers = SqlitePoolOptions::new().max_connections(4).min_connections(0);
         let readers = readers.connect_lazy_with(reader_options(&options));
         Ok(Self {
             reserve: Reserve::make(&options.path, options.reserve_bytes),
             path: options.path,
-            writer: Mutex::new(Writer::new(writer)),
+            writer: Mutex::new(Writer::new(writer, limit)),
             readers,
             maintenance: Mutex::new(maintenance),
             since_checkpoint: AtomicU64::new(0),
@@ -100,9 +106,13 @@ impl SqliteLedger {
         &self.path
     }
 
-    async fn commit_once(&self, batch: &[Commit]) -> Result<Vec<Result<(), AppendError>>, LedgerError> {
+    async fn commit_once(&self, batch: &[Commit], room: Room) -> Result<Vec<Result<(), AppendError>>, LedgerError> {
         let mut writer = self.writer.lock().await;
-        let done = writer.commit(batch).await.map_err(|failure| failure.into_ledger_error(&self.path))?;
+        writer.give(room).await.map_err(self.wrap("set its largest size"))?;
+        let done = match writer.commit(batch).await {
+            Ok(done) => done,
+            Err(failure) => return Err(writer.refused(failure, &self.path).await),
+        };
         drop(writer);
         self.since_checkpoint.fetch_add(done.bytes, Ordering::Relaxed);
         Ok(done.results)
@@ -139,9 +149,14 @@ fn connect_options(options: &SqliteOptions) -> SqliteConnectOptions {
 #[async_trait]
 impl Ledger for SqliteLedger {
     async fn commit(&self, batch: &[Commit], urgency: Urgency) -> Result<Vec<Result<(), AppendError>>, LedgerError> {
-        let mut result = self.commit_once(batch).await;
-        if matches!(result, Err(LedgerError::Full)) && urgency == Urgency::Settlement && self.reserve.release() {
-            result = self.commit_once(batch).await;
+        let mut result = self.commit_once(batch, Room::Usual).await;
+        if urgency == Urgency::Settlement {
+            if matches!(result, Err(LedgerError::AtLimit { .. })) {
+                result = self.commit_once(batch, Room::WithReserve).await;
+            }
+            if matches!(result, Err(LedgerError::Full)) && self.reserve.release() {
+                result = self.commit_once(batch, Room::WithReserve).await;
+            }
         }
         if self.since_checkpoint.load(Ordering::Relaxed) > CHECKPOINT_EVERY {
             if let Err(error) = self.checkpoint().await {
@@ -204,7 +219,10 @@ impl Ledger for SqliteLedger {
 
     async fn compact(&self) -> Result<Compaction, LedgerError> {
         let mut writer = self.writer.lock().await;
-        let done = writer.compact().await.map_err(|failure| failure.into_ledger_error(&self.path))?;
+        let done = match writer.compact().await {
+            Ok(done) => done,
+            Err(failure) => return Err(writer.refused(failure, &self.path).await),
+        };
         drop(writer);
         self.checkpoint().await?;
         Ok(done)

@@ -11,6 +11,7 @@ use ostler_supervisors::ledger::{
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
+use super::limit::{Room, SizeLimit};
 use super::{error, read};
 
 /// How many rows one statement inserts.
@@ -19,6 +20,7 @@ const ROWS: usize = 100;
 /// The one connection that writes, and what it knows of the heads.
 pub(super) struct Writer {
     pub(super) connection: SqliteConnection,
+    limit: Option<SizeLimit>,
     heads: HashMap<SessionId, Head>,
     next_blob: i64,
     data_version: i64,
@@ -77,8 +79,27 @@ impl WriteFailure {
 }
 
 impl Writer {
-    pub(super) fn new(connection: SqliteConnection) -> Self {
-        Self { connection, heads: HashMap::new(), next_blob: 0, data_version: -1 }
+    pub(super) fn new(connection: SqliteConnection, limit: Option<SizeLimit>) -> Self {
+        Self { connection, limit, heads: HashMap::new(), next_blob: 0, data_version: -1 }
+    }
+
+    /// Gives this room to what is written next.
+    pub(super) async fn give(&mut self, room: Room) -> Result<(), sqlx::Error> {
+        match &mut self.limit {
+            Some(limit) => limit.give(&mut self.connection, room).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The ledger's own error. SQLite has one code for a full disk and a file of its largest size: the one that has
+    /// less room left is meant.
+    pub(super) async fn refused(&mut self, failure: WriteFailure, path: &Path) -> LedgerError {
+        let error = failure.into_ledger_error(path);
+        let (LedgerError::Full, Some(limit)) = (&error, &self.limit) else { return error };
+        match limit.left(&mut self.connection).await {
+            Ok(left) if error::room(path).is_none_or(|room| left <= room) => LedgerError::AtLimit { mib: limit.mib() },
+            _ => error,
+        }
     }
 
     pub(super) async fn commit(&mut self, batch: &[Commit]) -> Result<Done, WriteFailure> {

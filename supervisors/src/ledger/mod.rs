@@ -92,7 +92,7 @@ pub enum Change {
 pub enum Urgency {
     /// Refused when the store is full.
     Normal,
-    /// May use the preallocated reserve: it settles what is running.
+    /// May use the reserve: it settles or ends what is running.
     Settlement,
 }
 
@@ -126,9 +126,18 @@ impl AppendError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// No room on the disk, or the configured size limit is reached.
+    /// No room on the disk.
     #[error("the ledger is full: free space on its disk, then it goes on by itself")]
     Full,
+    /// It has the largest size that was configured for it.
+    #[error(
+        "the ledger has reached its largest size of {mib} MiB: nothing new is stored before ledger.max_mib is raised \
+         and Ostler started again"
+    )]
+    AtLimit {
+        /// That size.
+        mib: u64,
+    },
     /// Another process holds the lock for longer than the timeout.
     #[error("the ledger is locked by another process; it is tried again")]
     Busy,
@@ -190,7 +199,8 @@ pub struct Compaction {
 pub trait Ledger: Send + Sync + 'static {
     /// Stores a batch: each commit whole or not at all, in order, durable when this returns.
     ///
-    /// A commit that is stored already, event for event, succeeds again.
+    /// A commit that is stored already, event for event, succeeds again. Where there is no room, on the disk or below a
+    /// configured size, a settlement has that of the reserve.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use super::super::render;
 use super::super::session::RuntimeNews;
 use super::{Phase, Runtime, Serving, Ticket, TreeEnd, exit_fact};
 use crate::contract::event::kinds;
-use crate::ledger::Change;
+use crate::ledger::{Change, Urgency};
 use crate::machines::settlement::Loss;
 use crate::machines::task::Input;
 use crate::tree::ExitReason;
@@ -65,7 +65,8 @@ impl Runtime {
         let draft = Draft {
             events: vec![render::outside(kinds::RUNTIME_CLOSED, data)],
             changes: vec![Change::RuntimeGone(self.row.id.clone())],
-            ..Draft::default()
+            // A full ledger does not keep what is gone.
+            urgency: Urgency::Settlement,
         };
         self.store(draft, Ticket { gone: true, ..Ticket::default() });
     }

@@ -14,7 +14,7 @@ use crate::adapter::{Fact, Lifetime};
 use crate::clock;
 use crate::contract::{CancelCause, Event, InteractionRequest, InteractionResponse, Position, RuntimeId, SessionId};
 use crate::ledger::{
-    Change, InteractionRow, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState,
+    Change, InteractionRow, InteractionState, LedgerError, RuntimeRow, SessionRow, TaskRow, TaskState, Urgency,
 };
 use crate::machines::settlement::Loss;
 use crate::machines::task::{Input, Task as Machine};
@@ -159,7 +159,8 @@ impl Session {
     }
 
     fn forget_runtime(&self, row: &RuntimeRow) {
-        let draft = Draft { changes: vec![Change::RuntimeGone(row.id.clone())], ..Draft::default() };
+        let changes = vec![Change::RuntimeGone(row.id.clone())];
+        let draft = Draft { changes, urgency: Urgency::Settlement, ..Draft::default() };
         self.env.journal.do_send(Store { session: self.row.id.clone(), draft, then: None });
     }
 

@@ -12,7 +12,7 @@ use super::{CloseMode, CloseSession, ContextMachine, RuntimeState, Session, Sess
 use crate::contract::CancelCause;
 use crate::contract::event::kinds;
 use crate::faults::Boundary;
-use crate::ledger::{Change, SessionRow, SessionState};
+use crate::ledger::{Change, SessionRow, SessionState, Urgency};
 use crate::machines::close::{Close, Effect, Input};
 use crate::machines::task::{Input as TaskInput, StopMode};
 
@@ -161,7 +161,7 @@ impl Session {
         let draft = Draft {
             events: vec![render::outside(kinds::SESSION_CLOSED, json!({}))],
             changes: vec![Change::Session(row)],
-            ..Draft::default()
+            urgency: Urgency::Settlement,
         };
         let own = ctx.address();
         let then = Box::new(move |stored| own.do_send(ClosedStored { stored }));
