@@ -134,7 +134,10 @@ impl From<SessionError> for Failure {
             SessionError::PromptTooLong { .. } | SessionError::PromptUnfit(_) | SessionError::TaskTaken(_) => {
                 Kind::InvalidInput
             }
-            SessionError::Stalled(_) | SessionError::Refused(_) => Kind::StoreUnavailable,
+            SessionError::Stalled(_)
+            | SessionError::Refused(_)
+            | SessionError::NotTakenOver(_)
+            | SessionError::NotStored(_) => Kind::StoreUnavailable,
             SessionError::UnknownSession(_) | SessionError::UnknownTask(_) => Kind::NotFound,
             SessionError::Ledger(_) => Kind::StoreUnavailable,
             _ => Kind::Internal,

@@ -7,8 +7,18 @@ use actix_web::{App, HttpResponse, HttpServer, web};
 use ostler_supervisors::actors::{JournalState, TreeRow};
 use ostler_supervisors::ledger::TaskState;
 use prometheus::{Encoder, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use tokio::sync::watch;
 
 use crate::door::{Door, Embedded};
+
+/// How far the process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It takes over what earlier owners left, and nobody can ask it for anything yet.
+    TakingOver,
+    /// It listens.
+    Listening,
+}
 
 /// Takes the address; port 0 takes a free one.
 ///
@@ -35,12 +45,13 @@ pub fn listen(address: &str) -> io::Result<TcpListener> {
 /// # Errors
 ///
 /// If it cannot be served on this listener.
-pub fn serve(listener: TcpListener, embedded: &Embedded) -> io::Result<SocketAddr> {
+pub fn serve(listener: TcpListener, embedded: &Embedded, phase: watch::Receiver<Phase>) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
-    let embedded = web::Data::new(embedded.clone());
+    let (embedded, phase) = (web::Data::new(embedded.clone()), web::Data::new(phase));
     let server = HttpServer::new(move || {
         App::new()
             .app_data(embedded.clone())
+            .app_data(phase.clone())
             .route("/healthz", web::get().to(health))
             .route("/readyz", web::get().to(ready))
             .route("/metrics", web::get().to(metrics))
@@ -60,14 +71,16 @@ async fn health() -> HttpResponse {
 }
 
 /// It takes new work.
-async fn ready(embedded: web::Data<Embedded>) -> HttpResponse {
-    match (embedded.system.is_up(), embedded.system.journal_state()) {
-        (true, JournalState::Writing) => HttpResponse::Ok().content_type("text/plain").body("ready\n"),
-        (true, JournalState::Stalled(why)) => {
-            HttpResponse::ServiceUnavailable().body(format!("ledger stalled: {why}\n"))
+async fn ready(embedded: web::Data<Embedded>, phase: web::Data<watch::Receiver<Phase>>) -> HttpResponse {
+    let why_not = match (embedded.system.is_up(), embedded.system.journal_state(), *phase.borrow()) {
+        (true, JournalState::Writing, Phase::Listening) => {
+            return HttpResponse::Ok().content_type("text/plain").body("ready\n");
         }
-        (false, _) => HttpResponse::ServiceUnavailable().body("the supervision tree is down\n"),
-    }
+        (false, ..) => "the supervision tree is down".to_owned(),
+        (_, JournalState::Stalled(why), _) => format!("ledger stalled: {why}"),
+        (_, _, Phase::TakingOver) => "what earlier owners left is being taken over".to_owned(),
+    };
+    HttpResponse::ServiceUnavailable().content_type("text/plain").body(format!("{why_not}\n"))
 }
 
 async fn metrics(embedded: web::Data<Embedded>) -> HttpResponse {

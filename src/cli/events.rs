@@ -3,6 +3,7 @@
 use clap::Args;
 use ostler_supervisors::contract::{Position, SessionId};
 
+use super::route::Wants;
 use super::{print_line, route};
 use crate::config::Settings;
 use crate::door::Door;
@@ -27,7 +28,7 @@ pub(super) struct EventsVerb {
 }
 
 pub(super) async fn events(verb: EventsVerb, settings: &Settings) -> Result<u8, Failure> {
-    let route = route::session(settings, &verb.session).await?;
+    let route = route::session(settings, &verb.session, Wants::Reading).await?;
     let _always_json = verb.json;
     route.ask(async |door| print(door, &verb).await).await.map(|()| 0)
 }

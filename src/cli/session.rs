@@ -5,6 +5,7 @@ use ostler_supervisors::contract::SessionId;
 use ostler_supervisors::ledger::{Ledger, SessionRow, SessionState};
 use serde_json::{Value, json};
 
+use super::route::Wants;
 use super::table::{age, cell, lines};
 use super::{print_json, print_line, route};
 use crate::config::Settings;
@@ -109,7 +110,7 @@ async fn show(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, 
 }
 
 async fn close(settings: &Settings, id: &SessionId, as_json: bool) -> Result<u8, Failure> {
-    let route = route::session(settings, id).await?;
+    let route = route::session(settings, id, Wants::Doing).await?;
     route.ask(async |door| door.close_session(id).await).await?;
     if as_json {
         print_json(&json!({ "session": id, "state": "closed" }))?;

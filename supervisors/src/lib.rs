@@ -7,6 +7,7 @@ pub mod capability;
 pub mod clock;
 pub mod contract;
 pub mod faults;
+pub mod file_lock;
 pub mod framer;
 pub mod harness;
 pub mod keeper;

@@ -9,11 +9,13 @@ use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::contract::OwnerId;
+use crate::file_lock::{FileLock, LockError};
 
 /// What kind of process an owner is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,8 +33,12 @@ pub struct Owners {
     folder: PathBuf,
     own: OwnerId,
     kind: OwnerKind,
+    takeover: FileLock,
     _lock: File,
 }
+
+/// How long another process may be at taking over. It stores one row meanwhile.
+const TAKEOVER: Duration = Duration::from_secs(5);
 
 impl Owners {
     /// Takes a lock of its own, for as long as this process lives.
@@ -49,7 +55,8 @@ impl Owners {
         file.lock()?;
         file.write_all(serde_json::to_string(&kind).unwrap_or_default().as_bytes())?;
         fs::rename(hidden, folder.join(own.as_str()))?;
-        Ok(Self { folder: folder.to_owned(), own, kind, _lock: file })
+        let takeover = FileLock::new(folder.with_extension("lock"));
+        Ok(Self { folder: folder.to_owned(), own, kind, takeover, _lock: file })
     }
 
     /// Its id.
@@ -88,19 +95,13 @@ impl Owners {
     ///
     /// # Errors
     ///
-    /// If the lock cannot be taken at all.
+    /// [`LockError::Held`] if another process has been at it for some seconds.
     ///
     /// # Cancel safety
     ///
     /// A dropped future gives the lock back as soon as it gets it.
-    pub async fn takeover(&self) -> io::Result<File> {
-        let path = self.folder.with_extension("lock");
-        let lock = move || {
-            let file = File::options().create(true).write(true).truncate(false).open(path)?;
-            file.lock()?;
-            Ok(file)
-        };
-        tokio::task::spawn_blocking(lock).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    pub async fn takeover(&self) -> Result<File, LockError> {
+        self.takeover.lock(TAKEOVER).await
     }
 
     /// Whether somebody who lives is this owner. One without a file is gone.

@@ -188,7 +188,7 @@ async fn accept(
 /// Our own tree ends with us, and what it may have accepted with it; another process may have accepted it for good.
 fn not_accepted_yet(route: &Route, task: &TaskId) -> Result<u8, Failure> {
     match route {
-        Route::Own(_) => Ok(INTERRUPTED),
+        Route::Own(_) | Route::AsLeft(_) => Ok(INTERRUPTED),
         Route::Other(_) => Err(Failure::new(
             Kind::Unconfirmed,
             format!(

@@ -5,11 +5,11 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use ostler_supervisors::file_lock::{FileLock, LockError};
 use ostler_supervisors::ledger::LedgerError;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use tokio::sync::oneshot;
 
 use super::error;
 
@@ -30,20 +30,10 @@ const APPLICATION_ID_AT: usize = 68;
 ///
 /// [`LedgerError::Held`] if another process has it for longer than the timeout.
 pub(super) async fn lock(path: &Path, timeout: Duration) -> Result<File, LedgerError> {
-    let path = path.with_extension("lock");
-    let (reply, locked) = oneshot::channel();
-    // Nothing ends a wait for a lock: its thread goes on by itself, and gives back what nobody waits for any more.
-    std::thread::spawn(move || {
-        let lock = || {
-            let file = File::options().create(true).write(true).truncate(false).open(path)?;
-            file.lock()?;
-            Ok(file)
-        };
-        drop(reply.send(lock()));
-    });
-    let locked = tokio::time::timeout(timeout, locked).await.map_err(|_| LedgerError::Held)?;
-    let locked = locked.unwrap_or_else(|gone| Err(std::io::Error::other(gone)));
-    locked.map_err(|source| LedgerError::Store { doing: "lock it", source: Box::new(source) })
+    FileLock::new(path.with_extension("lock")).lock(timeout).await.map_err(|error| match error {
+        LockError::Held => LedgerError::Held,
+        other => LedgerError::Store { doing: "lock it", source: Box::new(other) },
+    })
 }
 
 /// What is at a path.

@@ -17,6 +17,7 @@
 //! offsets, snapshots and messages with the facts that caused them; the journal tells both when it is durable. Nobody
 //! waits for anybody in a handler, and completions are bounded: one for each thing that was asked.
 
+mod claim;
 mod guard;
 mod harnesses;
 mod hub;
@@ -28,12 +29,14 @@ mod root;
 mod runtime;
 mod session;
 mod sessions;
+mod stall;
 mod system;
 mod task;
 
 pub use hub::{Hub, Reader};
 pub use journal::JournalState;
 pub use opens::{OpenLimits, StartRefused, Starts};
+pub use reaper::Reaped;
 pub use session::{Refusal, RefusalReason, SessionError, TaskAnswer};
 pub use sessions::TreeRow;
 pub use system::{Config, OwnerKind, StartError, System};

@@ -9,11 +9,12 @@ use actix::prelude::*;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::claim::Purpose;
 use super::guard::{ChildExited, ExitGuard};
 use super::journal::{Flush, FlushOf};
 use super::root::Child;
 use super::session::{Describe, Found, Load, Session, SessionError};
-use super::system::{Env, Purpose};
+use super::system::Env;
 use crate::clock;
 use crate::contract::{HarnessId, RuntimeId, SessionId, TaskId};
 use crate::ledger::SessionRow;

@@ -10,6 +10,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
+use super::claim::Purpose;
 use super::harnesses::{Configured, Harnesses, Replaced};
 use super::hub::{Hub, Reader};
 use super::journal::{Draft, Flush, FlushOf, Journal, JournalState, Store};
@@ -21,6 +22,7 @@ use super::session::{
     Answer, CancelTask, CloseMode, CloseSession, Load, Session, SessionError, StartTask, TaskAnswer, Wait,
 };
 use super::sessions::{self, All, DescribeAll, Find, Loaded, TreeRow};
+use super::stall;
 use crate::contract::event::kinds;
 use crate::contract::{
     CancelCause, Delegation, HarnessId, InteractionId, InteractionResponse, OwnerId, Position, SessionId, SessionSpec,
@@ -29,7 +31,7 @@ use crate::contract::{
 use crate::framer::Budget;
 use crate::harness::{Harness, HarnessError};
 use crate::keeper::KeeperProgram;
-use crate::ledger::{Change, Ledger, SessionRow, TaskRow};
+use crate::ledger::{Change, Ledger, TaskRow};
 use crate::machines::task::StrayPolicy;
 use crate::memory::MemorySource;
 use crate::owners::Owners;
@@ -153,49 +155,6 @@ impl Env {
     pub(super) fn harness(&self, id: &HarnessId) -> Option<Arc<Harness>> {
         self.configured.get(id)
     }
-
-    /// Makes a session ours, if its owner's lock is free. One process at a time takes over, and looks again first.
-    ///
-    /// What a daemon left waits for the next daemon: another process takes it only to end it.
-    pub(super) async fn claim(&self, id: &SessionId, purpose: Purpose) -> Result<SessionRow, SessionError> {
-        let _alone = self.owners.takeover().await.map_err(|error| SessionError::Stalled(error.to_string()))?;
-        let row = self.ledger.session(id).await?.ok_or_else(|| SessionError::UnknownSession(id.clone()))?;
-        if row.owner == self.owner {
-            return Ok(row);
-        }
-        let free = self.owners.free().await;
-        if self.owners.is_held(&row.owner, &free) {
-            return Err(SessionError::Foreign { session: row.id, owner: row.owner.to_string() });
-        }
-        let of_a_daemon = self.kind == OwnerKind::Run && free.get(&row.owner) == Some(&OwnerKind::Serve);
-        if of_a_daemon && purpose == Purpose::Use && self.is_unfinished(id).await? {
-            return Err(SessionError::Awaited(row.id));
-        }
-        let row = SessionRow { owner: self.owner.clone(), ..row };
-        let draft = Draft { changes: vec![Change::Session(row.clone())], ..Draft::default() };
-        let (stored, done) = oneshot::channel();
-        let then = Box::new(move |result| drop(stored.send(result)));
-        self.journal.do_send(Store { session: row.id.clone(), draft, then: Some(then) });
-        done.await.map_err(|_| SessionError::Interrupted)??;
-        Ok(row)
-    }
-}
-
-impl Env {
-    /// Whether a session has a task that is not settled, or a runtime that is not gone.
-    async fn is_unfinished(&self, id: &SessionId) -> Result<bool, SessionError> {
-        let unsettled = self.ledger.unsettled().await?.iter().any(|task| task.session == *id);
-        Ok(unsettled || self.ledger.runtimes(None).await?.iter().any(|runtime| runtime.row.session == *id))
-    }
-}
-
-/// What somebody wants of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To go on with it.
-    Use,
-    /// To end what runs in it.
-    End,
 }
 
 /// A handle on one process's tree. All doors use it, and none has logic of its own about tasks.
@@ -282,11 +241,16 @@ impl System {
         self.services.borrow().is_some()
     }
 
-    /// Adopts, collects and sweeps what earlier owners left.
+    /// Adopts, collects and sweeps what earlier owners left. While the ledger cannot be written it waits.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Ledger`].
+    /// [`SessionError::Ledger`]; [`SessionError::NotTakenOver`] if another process is at it, unless this one is a daemon,
+    /// which waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// It goes on when the future is dropped.
     pub async fn reap(&self) -> Result<Reaped, SessionError> {
         let (reply, done) = oneshot::channel();
         self.services()?.reaper.do_send(Reap(reply));
@@ -297,11 +261,15 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`SessionError::Harness`] for one that is not configured, or cannot be what is wanted of it.
+    /// [`SessionError::Harness`] for one that is not configured, or cannot be what is wanted of it;
+    /// [`SessionError::Stalled`] while the ledger cannot be written.
     pub async fn open_session(&self, harness: HarnessId, spec: SessionSpec) -> Result<SessionId, SessionError> {
         let env = self.services()?.env;
         if env.is_draining() {
             return Err(SessionError::Draining);
+        }
+        if let JournalState::Stalled(why) = self.journal_state() {
+            return Err(SessionError::Stalled(why));
         }
         let configured = env.harness(&harness).ok_or_else(|| HarnessError::Unknown(harness.clone()))?;
         configured.takes_model(spec.model.as_deref())?;
@@ -454,7 +422,7 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`SessionError::Interrupted`].
+    /// [`SessionError::NotStored`], as of [`System::flush`]; [`SessionError::Interrupted`].
     pub async fn shutdown(&self, cause: CancelCause) -> Result<(), SessionError> {
         let services = self.services()?;
         // First: a session that is loaded after this has nothing that it could start.
@@ -479,17 +447,33 @@ impl System {
         if tokio::time::timeout(budget + SLACK, all).await.is_err() {
             tracing::error!("some runtimes did not end within the budget; their keepers go on ending them");
         }
-        tokio::time::timeout(SLACK, self.flush()).await.unwrap_or(Err(SessionError::Interrupted))
+        self.flush().await
     }
 
     /// Waits until everything said so far is stored.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Interrupted`].
+    /// [`SessionError::NotStored`] if that takes more than some seconds; what agents said is then still with their
+    /// keepers. [`SessionError::Interrupted`].
     pub async fn flush(&self) -> Result<(), SessionError> {
         let (done, flushed) = oneshot::channel();
         self.services()?.env.journal.do_send(Flush { of: FlushOf::Everything, done });
-        flushed.await.map_err(|_| SessionError::Interrupted)
+        match tokio::time::timeout(SLACK, flushed).await {
+            Ok(flushed) => flushed.map_err(|_| SessionError::Interrupted),
+            Err(_) => Err(SessionError::NotStored(match self.journal_state() {
+                JournalState::Stalled(why) => why,
+                JournalState::Writing => "the ledger takes too long".to_owned(),
+            })),
+        }
+    }
+
+    /// Waits until the ledger has not been written for so long, and returns why not.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future changes nothing.
+    pub async fn stalled(&self, patience: Duration) -> String {
+        stall::lasting(self.state.clone(), patience).await
     }
 }

@@ -1,34 +1,12 @@
 //! Another process holds the write lock: short is waited for, long is said.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ostler::ledger::{SqliteLedger, SqliteOptions};
 use ostler_supervisors::ledger::{Ledger, LedgerError, Urgency};
 
 use super::support::*;
-
-struct Holder(Child);
-
-impl Holder {
-    fn hold(path: &std::path::Path) -> Self {
-        let mut child =
-            Command::new("sqlite3").arg(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sqlite3");
-        let input = child.stdin.as_mut().expect("piped");
-        writeln!(input, "begin immediate;\nselect 'held';").expect("written");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("read");
-        assert_eq!(line.trim(), "held");
-        Self(child)
-    }
-
-    fn release(mut self) {
-        let input = self.0.stdin.as_mut().expect("piped");
-        writeln!(input, "rollback;\n.quit").expect("written");
-        self.0.wait().expect("ends");
-    }
-}
+use crate::support::holder::Holder;
 
 #[tokio::test]
 async fn held_longer_than_the_timeout_it_is_busy_and_nothing_is_stored() {

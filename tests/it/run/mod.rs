@@ -1,6 +1,7 @@
 //! `ostler run` with the scripted agent.
 
 mod a_cancel_is_heard_at_any_moment;
+mod a_stalled_ledger_holds_up_no_end;
 mod each_end_has_its_verdict_and_exit_code;
 mod hostile_output_costs_bounded_memory;
 mod keepers_wait_ready;

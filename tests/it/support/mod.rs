@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod census;
+pub mod holder;
 pub mod keeper_client;
 pub mod kernel;
 pub mod model;

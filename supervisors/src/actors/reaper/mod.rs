@@ -16,14 +16,16 @@ use tokio::sync::oneshot;
 use look::{Standing, Start, may_live, stands};
 use sweep::Swept;
 
+use super::claim::Purpose;
 use super::guard::ExitGuard;
 use super::root::Child;
 use super::runtime::Origin;
-use super::session::{CloseMode, CloseSession, Describe, FoundRuntime, Load, SessionError, Wait, last_task};
+use super::session::{CloseMode, CloseSession, Describe, FoundRuntime, Load, Session, SessionError, Wait, last_task};
 use super::sessions::{Find, Loading, Sessions};
-use super::system::{Env, OwnerKind, Purpose};
+use super::system::{Env, OwnerKind};
 use crate::clock;
-use crate::contract::{OwnerId, RuntimeId};
+use crate::contract::{OwnerId, RuntimeId, SessionId};
+use crate::file_lock::LockError;
 use crate::ledger::{LedgerError, RuntimeState, SessionRow, TaskRow, TaskState};
 use crate::machines::settlement::Loss;
 
@@ -115,13 +117,13 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
         };
         let last = last_task(env, &row.id).await?;
         let task = last.filter(|task| task.state != TaskState::Settled).map(|task| task.id);
-        let session = match sessions.send(Find { session: row.id, load, purpose: Purpose::End }).await {
-            Ok(Ok((session, Loading::Ours))) => session,
+        let session = match find(env, sessions, &row.id, load).await {
+            Ok((session, Loading::Ours)) => session,
             // Whoever asked for it meanwhile goes on with it.
-            Ok(Ok((_, Loading::Others))) => continue,
-            // Another process was first; or the tree is going down.
-            Ok(Err(SessionError::Foreign { .. })) | Err(_) => continue,
-            Ok(Err(error)) => return Err(error),
+            Ok((_, Loading::Others)) => continue,
+            // Another process was first.
+            Err(SessionError::Foreign { .. }) => continue,
+            Err(error) => return Err(error),
         };
         match (load, task) {
             (Load::Collect, Some(task)) => {
@@ -155,6 +157,28 @@ async fn pass(env: &Arc<Env>, sessions: &Addr<Sessions>) -> Result<Reaped, Sessi
     let done = free.into_iter().filter(|(_, kind)| env.kind == OwnerKind::Serve || *kind == OwnerKind::Run).collect();
     env.owners.forget(&done).await;
     Ok(reaped)
+}
+
+/// Takes a session over. A command of a shell leaves it to the next one if another process is at taking over for long; a
+/// daemon is the one that has to.
+async fn find(
+    env: &Env,
+    sessions: &Addr<Sessions>,
+    session: &SessionId,
+    load: Load,
+) -> Result<(Addr<Session>, Loading), SessionError> {
+    loop {
+        if env.is_draining() {
+            return Err(SessionError::Draining);
+        }
+        let find = Find { session: session.clone(), load, purpose: Purpose::End };
+        match sessions.send(find).await.unwrap_or(Err(SessionError::Interrupted)) {
+            Err(SessionError::NotTakenOver(error @ LockError::Held)) if env.kind == OwnerKind::Serve => {
+                tracing::warn!(%session, %error, "a session cannot be taken over; tried again");
+            }
+            found => return found,
+        }
+    }
 }
 
 /// Sessions of such owners with a task that is not settled, or a runtime that is not gone.

@@ -25,6 +25,7 @@ use super::sessions::Sessions;
 use super::system::Env;
 use super::task::{LetGo, Task};
 use crate::contract::{CancelCause, Delegation, InteractionId, InteractionResponse, RuntimeId, SessionId, TaskId};
+use crate::file_lock::LockError;
 use crate::harness::{Harness, HarnessError};
 use crate::ledger::{AppendError, LedgerError, NativeSession, SessionRow, TaskRow};
 use crate::machines::Millis;
@@ -69,6 +70,12 @@ pub enum SessionError {
     /// The ledger takes nothing new.
     #[error("nothing new is accepted: {0}")]
     Stalled(String),
+    /// Another process is at taking over what earlier owners left, and does not get on with it.
+    #[error("what earlier owners left cannot be taken over now; try again later")]
+    NotTakenOver(#[from] LockError),
+    /// The ledger has not taken everything that it was given.
+    #[error("what was said last is not stored: {0}")]
+    NotStored(String),
     /// Processes of it outlive every signal, or cannot be reached.
     #[error(
         "session {0} is not closed: processes of it outlive every signal, or cannot be reached; they are watched on, so \
