@@ -1,5 +1,6 @@
 //! Following one task: its events, its questions, and the signals meanwhile.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use ostler_supervisors::contract::{
@@ -105,7 +106,7 @@ impl Watch<'_> {
         signals: &mut mpsc::Receiver<Signal>,
     ) -> Result<(), Failure> {
         match heard {
-            Heard::Signal(signal) => self.signalled(signal).await?,
+            Heard::Signal(signal) => self.signalled(signal, signals).await?,
             Heard::Settled(found) => followed.verdict = Some(found?),
             Heard::Events(found) => {
                 let found = found?;
@@ -123,7 +124,7 @@ impl Watch<'_> {
         let (mut shown, run_id) = (Shown::NotYet, self.task.run_id());
         for line in lines {
             if let Ok(signal) = signals.try_recv() {
-                self.signalled(Some(signal)).await?;
+                self.signalled(Some(signal), signals).await?;
             }
             let event = line.view().map_err(|error| not_understood(&error))?;
             if event.run_id.as_deref() == Some(&run_id) && is_terminal(&event) {
@@ -134,23 +135,40 @@ impl Watch<'_> {
         Ok(shown)
     }
 
-    async fn signalled(&mut self, signal: Option<Signal>) -> Result<(), Failure> {
+    async fn signalled(&mut self, signal: Option<Signal>, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
         let cause = match signal {
             Some(Signal::Interrupt) => CancelCause::Requested,
             _ => CancelCause::ConsumerCancelled,
         };
-        self.cancel(cause).await
+        self.cancel(cause, signals).await
     }
 
-    /// The first time asks, the second time forces.
-    async fn cancel(&mut self, cause: CancelCause) -> Result<(), Failure> {
+    /// The first time asks, the second time forces. Whoever asks a third time before there was an answer has none.
+    async fn cancel(&mut self, cause: CancelCause, signals: &mut mpsc::Receiver<Signal>) -> Result<(), Failure> {
+        let (door, task) = (self.door, self.task);
+        self.count();
+        let mut asked = pin!(door.cancel(task, cause));
+        tokio::select! {
+            answer = &mut asked => return answer,
+            _ = signals.recv() => self.count(),
+        }
+        let forced = async {
+            asked.await?;
+            door.cancel(task, cause).await
+        };
+        tokio::select! {
+            answer = forced => answer,
+            _ = signals.recv() => Err(unanswered(task)),
+        }
+    }
+
+    fn count(&mut self) {
         if self.asked > 0
             && let Some(line) = self.progress.line("forcing")
         {
             self.printer.try_put(Text::Err(line));
         }
         self.asked += 1;
-        self.door.cancel(self.task, cause).await
     }
 
     async fn show(
@@ -187,9 +205,9 @@ impl Watch<'_> {
                         return Ok(());
                     }
                     None if self.asked > 0 => return Ok(()),
-                    None => return self.cancel(CancelCause::ConsumerCancelled).await,
+                    None => return self.cancel(CancelCause::ConsumerCancelled, signals).await,
                 },
-                signal = signals.recv() => self.signalled(signal).await?,
+                signal = signals.recv() => self.signalled(signal, signals).await?,
             }
         }
         printer.try_put(text);
@@ -218,7 +236,7 @@ impl Watch<'_> {
         tokio::select! {
             // One that closed meanwhile needs no answer; how it closed is an event.
             answered = answered => answered.map(drop),
-            signal = signals.recv() => self.signalled(signal).await,
+            signal = signals.recv() => self.signalled(signal, signals).await,
         }
     }
 
@@ -244,7 +262,7 @@ impl Watch<'_> {
         tokio::select! {
             decision = answer => return Ok(Some(decision)),
             closed = closed(self.door, self.session, asked_at, interaction) => closed?,
-            signal = signals.recv() => return self.signalled(signal).await.map(|()| None),
+            signal = signals.recv() => return self.signalled(signal, signals).await.map(|()| None),
         }
         self.put(Text::Err("\n(it is not asked any more)\n".to_owned()), signals).await?;
         Ok(None)
@@ -256,6 +274,12 @@ async fn next(events: &mut dyn Events, waiting: Waiting) -> Heard {
         Waiting::Perhaps => Heard::Events(events.next().await),
         Waiting::NoneNow => Heard::More(events.changed().await),
     }
+}
+
+fn unanswered(task: &TaskId) -> Failure {
+    let text =
+        format!("interrupted: whether the cancel of {task} is in force is not known; see `ostler task show {task}`");
+    Failure::new(Kind::Unconfirmed, text)
 }
 
 fn ended() -> Failure {

@@ -82,6 +82,31 @@ fn a_client_of_a_daemon_that_stands_still_hears_signals() {
 }
 
 #[test]
+fn whoever_cancels_at_a_daemon_that_stands_still_may_go() {
+    let shell = Shell::new();
+    let mut daemon = shell.serve();
+    let mut client = shell.spawn(&["run", "--harness", "scripted", "say x ;; hang"]);
+    received(&shell, 1);
+    signal(&daemon, Signal::SIGSTOP);
+    wait_until(Duration::from_secs(20), "the client gives up", || match client.try_wait().expect("a child") {
+        Some(_) => Ok(()),
+        None => {
+            // Each is heard; what comes faster than that is one to the kernel.
+            signal(&client, Signal::SIGINT);
+            std::thread::sleep(Duration::from_millis(50));
+            Err("it waits for its answer".into())
+        }
+    });
+    let done = finish(client);
+    assert_eq!(done.code, 4, "{done:?}");
+    assert!(done.stderr.contains("ostler task show task_"), "{done:?}");
+    signal(&daemon, Signal::SIGCONT);
+    signal(&daemon, Signal::SIGTERM);
+    daemon.wait().expect("ends");
+    shell.assert_nothing_left();
+}
+
+#[test]
 fn readers_that_went_away_cost_nothing() {
     let shell = Shell::new();
     let daemon = shell.serve();
