@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ostler_keeper::ladder::Ladder;
 use ostler_keeper::{Open, Order, OrphanPolicy, Report, Stream};
-use ostler_supervisors::keeper::{KeeperProgram, Link, Spare};
+use ostler_supervisors::keeper::{KeeperProgram, Keepers, Link, Spare};
 
 use super::{OSTLER, median};
 
@@ -53,12 +53,12 @@ fn bare_first_byte() -> Duration {
 
 async fn cold_first_byte(folder: &Path) -> Duration {
     let start = Instant::now();
-    let spare = Spare::start(&program()).await.expect("a keeper");
+    let spare = Keepers::new(program()).start().await.expect("a keeper");
     open(spare, folder, start).await
 }
 
 async fn spare_first_byte(folder: &Path) -> Duration {
-    let spare = Spare::start(&program()).await.expect("a keeper");
+    let spare = Keepers::new(program()).start().await.expect("a keeper");
     open(spare, folder, Instant::now()).await
 }
 

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 /// Output bytes that may be on their way from one keeper at once. What is on its way when an agent is stopped has to be
 /// stored before its verdict.
@@ -97,14 +97,20 @@ impl Window {
     }
 }
 
-/// A keeper that owns nothing yet. Dropped, its connection closes and it goes.
-#[derive(Debug)]
-pub struct Spare {
-    stream: std::os::unix::net::UnixStream,
-    buffer: Vec<u8>,
+/// Starts keepers, and knows when those that it started are gone. Clones know of the same ones.
+#[derive(Debug, Clone)]
+pub struct Keepers {
+    program: KeeperProgram,
+    /// Each keeper that is not reaped has a receiver.
+    living: watch::Sender<()>,
 }
 
-impl Spare {
+impl Keepers {
+    /// Those of this program; none is started yet.
+    pub fn new(program: KeeperProgram) -> Self {
+        Self { program, living: watch::Sender::new(()) }
+    }
+
     /// Starts a keeper. It owns nothing before it is told to open.
     ///
     /// # Errors
@@ -114,7 +120,30 @@ impl Spare {
     /// # Cancel safety
     ///
     /// A dropped future ends the keeper: its connection is closed before it owned anything.
-    pub async fn start(program: &KeeperProgram) -> Result<Self, LinkError> {
+    pub async fn start(&self) -> Result<Spare, LinkError> {
+        Spare::start(&self.program, self.living.subscribe()).await
+    }
+
+    /// Returns when every keeper that was started is reaped: the kernel has no process of it any more. One that waits,
+    /// or still owns something, is waited for without end.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future changes nothing.
+    pub async fn gone(&self) {
+        self.living.closed().await;
+    }
+}
+
+/// A keeper that owns nothing yet. Dropped, its connection closes and it goes.
+#[derive(Debug)]
+pub struct Spare {
+    stream: std::os::unix::net::UnixStream,
+    buffer: Vec<u8>,
+}
+
+impl Spare {
+    async fn start(program: &KeeperProgram, living: watch::Receiver<()>) -> Result<Self, LinkError> {
         let (own, theirs) = std::os::unix::net::UnixStream::pair().map_err(LinkError::Spawn)?;
         let mut child = tokio::process::Command::new(&program.program)
             .args(&program.arguments)
@@ -129,7 +158,10 @@ impl Spare {
             limit_open_files(pid, open_files).map_err(LinkError::Spawn)?;
         }
         // Reaps it whenever it ends; everything else about its end is told by the connection.
-        tokio::spawn(async move { child.wait().await.map(drop) });
+        tokio::spawn(async move {
+            let _reaped = child.wait().await;
+            drop(living);
+        });
         own.set_nonblocking(true).map_err(LinkError::Spawn)?;
         let mut stream = UnixStream::from_std(own).map_err(LinkError::Spawn)?;
         let mut buffer = Vec::new();

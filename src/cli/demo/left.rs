@@ -24,3 +24,31 @@ fn marked(mark: &str) -> impl Iterator<Item = i32> {
         environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()).then_some(pid)
     })
 }
+
+/// What there is to say of them.
+pub(super) fn said(left: &[i32]) -> String {
+    match left {
+        [] => "left behind: 0 processes, as the kernel shows them".to_owned(),
+        _ => format!("left behind: {}: {left:?}", counted(left.len())),
+    }
+}
+
+/// So many processes, in words.
+pub(super) fn counted(processes: usize) -> String {
+    match processes {
+        1 => "1 process".to_owned(),
+        many => format!("{many} processes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn one_process_is_one() {
+        assert_eq!(said(&[]), "left behind: 0 processes, as the kernel shows them");
+        assert_eq!(said(&[7]), "left behind: 1 process: [7]");
+        assert_eq!(said(&[7, 9]), "left behind: 2 processes: [7, 9]");
+    }
+}

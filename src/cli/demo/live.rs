@@ -10,6 +10,7 @@ use ostler_supervisors::ledger::Ledger;
 
 use super::super::table;
 use super::super::tree::population;
+use super::left::counted;
 use super::play::{Seen, State};
 use crate::error::Failure;
 
@@ -77,7 +78,7 @@ impl Live {
     fn draw(&mut self, rows: &[Vec<String>]) -> std::io::Result<()> {
         let mut lines = table::lines(&["agent", "state", "processes", "said"], &rows[..rows.len().min(LINES)]);
         let alive: usize = rows.iter().filter_map(|row| row[2].parse::<usize>().ok()).sum();
-        lines.push(format!("{} agents, {alive} processes alive", rows.len()));
+        lines.push(format!("{} agents, {} alive", rows.len(), counted(alive)));
         let mut text = match self.drawn {
             0 => String::new(),
             drawn => format!("\x1b[{drawn}A"),
@@ -92,7 +93,7 @@ impl Live {
         for ((seen, told), row) in self.seen.iter().zip(&mut self.told).zip(rows) {
             let state = seen.borrow().state;
             if std::mem::replace(told, state) != state {
-                writeln!(stderr, "{}: {} ({} processes)", row[0], row[1], row[2])?;
+                writeln!(stderr, "{}: {} ({})", row[0], row[1], counted(row[2].parse().unwrap_or_default()))?;
             }
         }
         Ok(())

@@ -58,8 +58,12 @@ pub(super) async fn demo(demo: Demo, user: &Settings) -> Result<u8, Failure> {
     let mut live = Live::new(show, seen.clone());
     let ended = until_all_ended(&embedded, folder.path(), &seen, &mut live, &mut signals).await;
     embedded.leave(CancelCause::Shutdown).await?;
-    let Some(ended) = ended? else { return Ok(INTERRUPTED) };
-    let report = Report { seen, ended, most: live.most, left: left::processes(&mark), took: started.elapsed() };
+    let left = left::processes(&mark);
+    let Some(ended) = ended? else {
+        eprintln!("ostler: interrupted; {}", left::said(&left));
+        return Ok(INTERRUPTED);
+    };
+    let report = Report { seen, ended, most: live.most, left, took: started.elapsed() };
     if demo.json {
         print_json(&report.json())?
     } else {
@@ -113,6 +117,8 @@ impl Report {
         let row = |((seen, ended), most): ((&Rc<RefCell<Seen>>, &Ended), &usize)| {
             let seen = seen.borrow();
             let outcome = ended.row.outcome.as_ref();
+            // Whoever was seen to end was there, though too briefly to be looked at.
+            let most = (*most).max(outcome.is_some_and(|outcome| outcome.evidence.exit.is_some()).into());
             let verdict = outcome.map_or("unsettled", |outcome| outcome.verdict.word());
             json!({
                 "agent": seen.part.name, "session": ended.row.session, "task": ended.row.id, "verdict": verdict,
@@ -148,13 +154,10 @@ impl Report {
         let rows: Vec<_> = self.rows().iter().map(cells).collect();
         let mut lines = vec![String::new()];
         lines.extend(table::lines(&["agent", "verdict", "evidence", "processes", "took"], &rows));
-        let (expected, all, left) = (self.as_expected(), self.seen.len(), self.left.len());
+        let (expected, all) = (self.as_expected(), self.seen.len());
         lines.push(String::new());
         lines.push(format!("{expected} of {all} verdicts as they had to be, in {:.1} s", self.took.as_secs_f64()));
-        lines.push(match left {
-            0 => "left behind: 0 processes, as the kernel shows them".to_owned(),
-            _ => format!("left behind: {left} processes: {:?}", self.left),
-        });
+        lines.push(left::said(&self.left));
         lines
     }
 }

@@ -56,7 +56,8 @@ const PARTS: [Part; 12] = [
     part(
         "leaves processes behind",
         Speaks::Lines,
-        "spawn setsid ;; spawn double-fork ;; spawn ignore-term ;; say done",
+        // Long enough to be seen with its children.
+        "spawn setsid ;; spawn double-fork ;; spawn ignore-term ;; say look ;; sleep 300 ;; say done",
         "completed",
     ),
     cancelled(

@@ -14,7 +14,7 @@ use super::guard::ExitGuard;
 use super::root::Child;
 use crate::contract::SessionId;
 use crate::faults::Boundary;
-use crate::keeper::{KeeperProgram, Spare};
+use crate::keeper::{Keepers, Spare};
 use crate::machines::admission::{MemoryBounds, Shortage, admit};
 use crate::machines::open::{Effect, Input, Open};
 use crate::memory::MemorySource;
@@ -136,6 +136,11 @@ pub(super) struct TakeSpare {
     pub(super) reply: oneshot::Sender<Option<Spare>>,
 }
 
+/// Nothing is started any more: lets the keepers go that wait.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct DismissSpares;
+
 /// This session's runtime has no work; its place may be taken.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -175,7 +180,7 @@ const SPARE_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct Opens {
     limits: OpenLimits,
-    keeper: KeeperProgram,
+    keepers: Keepers,
     memory: MemorySource,
     spares: VecDeque<Spare>,
     /// The one that is being started, or the pause after one that was not.
@@ -189,15 +194,10 @@ pub(super) struct Opens {
 }
 
 impl Opens {
-    pub(super) fn new(
-        limits: OpenLimits,
-        keeper: KeeperProgram,
-        memory: MemorySource,
-        guard: ExitGuard<Child>,
-    ) -> Self {
+    pub(super) fn new(limits: OpenLimits, keepers: Keepers, memory: MemorySource, guard: ExitGuard<Child>) -> Self {
         Self {
             limits,
-            keeper,
+            keepers,
             memory,
             spares: VecDeque::new(),
             starting_spare: None,
@@ -216,8 +216,8 @@ impl Opens {
         if self.spares.len() >= self.limits.spare_keepers || self.starting_spare.is_some() {
             return;
         }
-        let program = self.keeper.clone();
-        let start = async move { Spare::start(&program).await };
+        let keepers = self.keepers.clone();
+        let start = async move { keepers.start().await };
         let started = start.into_actor(self).map(|started, opens, ctx| {
             opens.starting_spare = None;
             match started {
@@ -294,6 +294,18 @@ impl Handler<TakeSpare> for Opens {
             self.spares.push_front(unused);
         }
         self.refill(ctx);
+    }
+}
+
+impl Handler<DismissSpares> for Opens {
+    type Result = ();
+
+    fn handle(&mut self, _: DismissSpares, ctx: &mut Self::Context) {
+        self.limits.spare_keepers = 0;
+        self.spares.clear();
+        if let Some(starting) = self.starting_spare.take() {
+            ctx.cancel_future(starting);
+        }
     }
 }
 

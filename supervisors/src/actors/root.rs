@@ -102,8 +102,8 @@ impl Root {
                 self.journal.insert(journal).clone().recipient()
             }
             Child::Opens => {
-                let (keeper, memory) = (self.parts.keeper.clone(), self.parts.memory.clone());
-                let opens = Opens::new(self.parts.limits, keeper, memory, guard).start();
+                let (keepers, memory) = (self.parts.keepers.clone(), self.parts.memory.clone());
+                let opens = Opens::new(self.parts.limits, keepers, memory, guard).start();
                 self.opens.insert(opens).clone().recipient()
             }
             Child::Harnesses => {

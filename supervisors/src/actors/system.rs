@@ -14,7 +14,7 @@ use super::claim::Purpose;
 use super::harnesses::{Configured, Harnesses, Replaced};
 use super::hub::{Hub, Reader};
 use super::journal::{Draft, Flush, FlushOf, Journal, JournalState, Store};
-use super::opens::{DescribeStarts, OpenLimits, Opens, Starts};
+use super::opens::{DescribeStarts, DismissSpares, OpenLimits, Opens, Starts};
 use super::reaper::{Reap, Reaped};
 use super::render;
 use super::root::{Root, Services};
@@ -30,7 +30,7 @@ use crate::contract::{
 };
 use crate::framer::Budget;
 use crate::harness::{Harness, HarnessError};
-use crate::keeper::KeeperProgram;
+use crate::keeper::{KeeperProgram, Keepers};
 use crate::ledger::{Change, Ledger, TaskRow};
 use crate::machines::task::StrayPolicy;
 use crate::memory::MemorySource;
@@ -80,6 +80,9 @@ pub enum StartError {
 /// What a shutdown may take beside the budget of the harnesses' ladders.
 const SLACK: Duration = Duration::from_secs(5);
 
+/// How long keepers whose trees are gone may take to be gone themselves.
+const REAPED: Duration = Duration::from_secs(2);
+
 /// What the root makes its children of.
 pub(super) struct Parts {
     pub(super) ledger: Arc<dyn Ledger>,
@@ -91,7 +94,7 @@ pub(super) struct Parts {
     pub(super) memory: MemorySource,
     owners: Arc<Owners>,
     runs: PathBuf,
-    pub(super) keeper: KeeperProgram,
+    pub(super) keepers: Keepers,
     orphan_grace: Duration,
     leaf_parent: Option<PathBuf>,
     strays: StrayPolicy,
@@ -113,7 +116,7 @@ impl Parts {
             kind: self.owners.kind(),
             owners: self.owners.clone(),
             runs: self.runs.clone(),
-            keeper: self.keeper.clone(),
+            keepers: self.keepers.clone(),
             orphan_grace: self.orphan_grace,
             leaf_parent: self.leaf_parent.clone(),
             strays: self.strays,
@@ -136,7 +139,7 @@ pub(super) struct Env {
     pub(super) kind: OwnerKind,
     pub(super) owners: Arc<Owners>,
     pub(super) runs: PathBuf,
-    pub(super) keeper: KeeperProgram,
+    pub(super) keepers: Keepers,
     pub(super) orphan_grace: Duration,
     pub(super) leaf_parent: Option<PathBuf>,
     pub(super) strays: StrayPolicy,
@@ -189,7 +192,7 @@ impl System {
             memory: config.memory,
             owners: Arc::new(config.owners),
             runs: config.runs,
-            keeper: config.keeper,
+            keepers: Keepers::new(config.keeper),
             orphan_grace: config.orphan_grace,
             leaf_parent: config.leaf_parent,
             strays: config.strays,
@@ -418,7 +421,9 @@ impl System {
         self.services()?.env.opens.send(DescribeStarts).await.map_err(|_| SessionError::Interrupted)
     }
 
-    /// Accepts nothing any more, ends every runtime by the ladder, in parallel, and waits until what they said is stored.
+    /// Accepts nothing any more, ends every runtime by the ladder, in parallel, and waits until what they said is stored,
+    /// and until their keepers are reaped. A keeper whose tree outlives the budget goes on ending it, and is not waited
+    /// for.
     ///
     /// # Errors
     ///
@@ -447,7 +452,13 @@ impl System {
         if tokio::time::timeout(budget + SLACK, all).await.is_err() {
             tracing::error!("some runtimes did not end within the budget; their keepers go on ending them");
         }
-        self.flush().await
+        let flushed = self.flush().await;
+        // One message for each shutdown.
+        services.env.opens.do_send(DismissSpares);
+        if tokio::time::timeout(REAPED, services.env.keepers.gone()).await.is_err() {
+            tracing::warn!("some keepers are not gone yet");
+        }
+        flushed
     }
 
     /// Waits until everything said so far is stored.

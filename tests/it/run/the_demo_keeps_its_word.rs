@@ -1,11 +1,14 @@
 //! `ostler demo`: every agent ends as it has to, and nothing is left of any of them.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use crate::support::kernel::wait_until;
+use crate::support::programs;
 use crate::support::shell::{Done, Shell, signal};
 
 /// With its folder where it can be found.
@@ -43,6 +46,8 @@ fn every_verdict_is_as_it_has_to_be_and_nothing_is_left() {
         assert!(agents.iter().any(|agent| agent["verdict"] == verdict), "{verdict}: {report}");
     }
     assert!(agents.iter().all(|agent| agent["evidence"]["proof"].is_string()), "{report}");
+    // Whoever ran was at least one process.
+    assert!(agents.iter().all(|agent| agent["most_processes"].as_u64() >= Some(1)), "{report}");
     assert_nothing_left(&shell);
     assert!(!shell.state().exists(), "what the user has is left alone");
 }
@@ -59,6 +64,33 @@ fn a_person_gets_a_table() {
     assert!(done.stderr.contains("works with a tool: completed"), "{done:?}");
 }
 
+const INTERRUPTED: &str = "ostler: interrupted; left behind: 0 processes, as the kernel shows them\n";
+
+/// A keeper that has said its last word takes its time to be gone.
+const SLOW_KEEPER: &str = "#!/bin/sh\nexec 3<&0 0</dev/null\n@KEEPER@ <&3 3<&- &\nexec 3<&-\nwait\nexec sleep 0.5\n";
+
+#[test]
+fn its_own_keepers_are_gone_before_it_counts() {
+    let shell = Shell::new();
+    let (own, keeper) = (shell.path().join("ostler"), shell.path().join("ostler-keeper"));
+    std::fs::copy(programs::ostler(), &own).expect("copied");
+    let real = programs::ostler().with_file_name("ostler-keeper");
+    std::fs::write(&keeper, SLOW_KEEPER.replace("@KEEPER@", &real.display().to_string())).expect("written");
+    std::fs::set_permissions(&keeper, Permissions::from_mode(0o755)).expect("changed");
+    let asked = demo(&shell, &["--json", "--runtimes", "3"]);
+    let mut command = Command::new(&own);
+    command.args(asked.get_args()).current_dir(shell.work());
+    for (name, value) in asked.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let done: Done = command.output().expect("runs").into();
+    assert_eq!(done.json()["left"], serde_json::json!([]), "{done:?}");
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
 #[test]
 fn interrupted_in_the_middle_it_leaves_as_little() {
     let shell = Shell::new();
@@ -70,5 +102,6 @@ fn interrupted_in_the_middle_it_leaves_as_little() {
     signal(&child, Signal::SIGINT);
     let done: Done = child.wait_with_output().expect("ends").into();
     assert_eq!(done.code, 130, "{done:?}");
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", INTERRUPTED), "{done:?}");
     assert_nothing_left(&shell);
 }

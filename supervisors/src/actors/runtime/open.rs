@@ -196,7 +196,7 @@ async fn keeper(env: &Env) -> Result<Spare, LinkError> {
     match spare.await {
         Ok(Some(spare)) => Ok(spare),
         // None waits, or the gate is being rebuilt.
-        _ => Spare::start(&env.keeper).await,
+        _ => env.keepers.start().await,
     }
 }
 
