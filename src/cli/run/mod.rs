@@ -286,7 +286,7 @@ pub(super) fn exit_code(row: &TaskRow) -> u8 {
     match &outcome.verdict {
         Verdict::Completed { stop_reason: StopReason::Finished } => 0,
         Verdict::Completed { .. } | Verdict::Cancelled { cause: CancelCause::Timeout } => 5,
-        Verdict::Failed { .. } if outcome.evidence.proof == Proof::NeverStarted => 3,
+        Verdict::Failed { .. } if matches!(outcome.evidence.proof, Proof::NeverStarted | Proof::NeverSubmitted) => 3,
         Verdict::Failed { .. } => 1,
         Verdict::Cancelled { .. } => INTERRUPTED,
         Verdict::Unresolved { .. } => 4,

@@ -12,7 +12,7 @@ fn before_it_is_ready() {
         let shell = Shell::with(Containment::Descent, "");
         configure(&shell, &[("OSTLER_AGENT_START", script)]);
         let done = run(&shell, "deny", "say never");
-        assert_eq!((verdict(&done), shell.received()), (is(1, "failed", "never_submitted"), 0), "{script}: {done:?}");
+        assert_eq!((verdict(&done), shell.received()), (is(3, "failed", "never_submitted"), 0), "{script}: {done:?}");
         shell.assert_nothing_left();
     }
 }

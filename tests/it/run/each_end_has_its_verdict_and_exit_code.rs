@@ -67,6 +67,20 @@ fn an_agent_that_cannot_start_is_said_to_be_so() {
 }
 
 #[test]
+fn an_agent_that_ends_at_its_start_is_quoted() {
+    let shell = Shell::with(
+        crate::support::shell::Containment::Descent,
+        "[harness.early]\nadapter = \"claude\"\ncommand = [\"sh\", \"-c\", \"printf 'oops\\\\nnot logged in' >&2; exit 7\"]\n",
+    );
+    let done = shell.ostler(&["run", "--harness", "early", "hi"]);
+    let said = "ostler: failed: the agent ended (exit code 7) before it was given the task: oops not logged in\n";
+    assert_eq!((done.code, done.stderr.as_str()), (3, said), "{done:?}");
+    let done = shell.ostler(&["run", "--harness", "early", "--json", "hi"]);
+    assert_eq!(verdict(&done), (3, "failed".into(), "never_submitted".into()), "{done:?}");
+    shell.assert_nothing_left();
+}
+
+#[test]
 fn every_run_of_events_is_whole_and_ends_with_its_terminal() {
     let shell = Shell::new();
     for script in ["say a ;; say b", "exit 3", "exit 0"] {

@@ -165,6 +165,7 @@ impl Runtime {
             self.tree_emptied(emptiness);
         }
         self.output_end();
+        self.errors_ended();
         self.news(RuntimeNews::Exited);
         self.finish_if_over();
     }

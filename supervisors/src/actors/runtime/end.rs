@@ -16,6 +16,9 @@ use crate::machines::settlement::Loss;
 use crate::machines::task::Input;
 use crate::tree::ExitReason;
 
+/// Characters of its standard error that are part of the message of an agent that ended too early.
+const LAST_WORDS: usize = 500;
+
 /// The actor may go.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -36,6 +39,12 @@ impl Runtime {
             self.to_task(Input::OutOfMemory);
         }
         self.to_task(Input::Emptied);
+    }
+
+    /// The keeper reads to the end of it once the tree is gone.
+    pub(super) fn errors_ended(&mut self) {
+        let said = last_words(&tail_of(self.stderr.make_contiguous()));
+        self.to_task(Input::ErrorsEnded(said));
     }
 
     /// Processes outlived SIGKILL. The keeper watches on, and so does the reaper; the task is told the truth.
@@ -111,6 +120,18 @@ fn tail_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[rest..]).into_owned()
 }
 
+/// The end of what was said, on one line and fit for a terminal.
+fn last_words(said: &str) -> String {
+    let printable: String = said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let words: Vec<&str> = printable.split_whitespace().collect();
+    let line = words.join(" ");
+    let begin = line.char_indices().rev().take(LAST_WORDS).last().map_or(0, |(at, _)| at);
+    match begin {
+        0 => line,
+        _ => format!("…{}", &line[begin..]),
+    }
+}
+
 /// For a runtime whose keeper is gone: nobody else removes the folder and the leaf.
 fn remove_folder(path: &Path) {
     match folder::Identity::read(path) {
@@ -148,5 +169,20 @@ impl Handler<LetGo> for Runtime {
     fn handle(&mut self, _: LetGo, ctx: &mut Self::Context) {
         self.guard.ends(ExitReason::Normal);
         ctx.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LAST_WORDS, last_words};
+
+    #[test]
+    fn last_words_are_one_bounded_line_without_control_characters() {
+        assert_eq!(last_words(" oops\n\x1bnot\tlogged\r\nin\n"), "oops not logged in");
+        assert_eq!(last_words(""), "");
+        let exact = "ä".repeat(LAST_WORDS);
+        assert_eq!(last_words(&exact), exact);
+        let longer = last_words(&format!("first {exact}"));
+        assert_eq!((longer.chars().count(), longer.starts_with('…')), (LAST_WORDS + 1, true));
     }
 }

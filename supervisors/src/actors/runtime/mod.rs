@@ -516,7 +516,7 @@ impl StreamHandler<Report> for Runtime {
             Report::Output { stream: Stream::Stdout, bytes, .. } => self.output(&bytes),
             Report::Output { stream: Stream::Stderr, bytes, .. } => self.error_output(&bytes),
             Report::OutputEnd { stream: Stream::Stdout, .. } => self.output_end(),
-            Report::OutputEnd { .. } => {}
+            Report::OutputEnd { .. } => self.errors_ended(),
             Report::Opened { pid, start, limits, .. } => self.opened(pid, start, &limits),
             Report::OpenFailed { step, errno, text } => self.open_failed(step, errno, &text, ctx),
             Report::InputState(state) => self.input_state(state),

@@ -251,7 +251,10 @@ impl Handler<Order> for Runtime {
                 self.left_task();
                 self.finish_if_over();
             }
-            Order::Unserve => self.task = Serving::Nobody,
+            Order::Unserve => {
+                self.to_task(Input::Unserved);
+                self.task = Serving::Nobody;
+            }
             Order::LetGo => {
                 self.guard.ends(ExitReason::Normal);
                 ctx.stop();

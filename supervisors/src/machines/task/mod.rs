@@ -80,6 +80,8 @@ pub enum Input {
     OutputSeen,
     /// The standard output was read to its end.
     OutputEnded,
+    /// The standard error was read to its end, which is after the tree's; this was said last.
+    ErrorsEnded(String),
     /// Somebody wants it cancelled. A second time means: by force.
     Cancel(CancelCause),
     /// Somebody answers a request.
@@ -98,6 +100,8 @@ pub enum Input {
     Emptied,
     /// Nothing more can be observed.
     Lost(Loss),
+    /// Another runtime is to have it: what was seen of this one's end says nothing about the task.
+    Unserved,
     /// Observation goes on, after a restart or a broken connection: what was asked meanwhile is asked again.
     Resumed,
     /// The answer to [`Effect::ListStrays`].
@@ -214,6 +218,8 @@ pub struct Task {
     /// Until when each answer has to be taken, in the order they were given.
     answers: Vec<(InteractionId, Millis)>,
     output: Output,
+    /// What the agent said last on its standard error, once all of it was read.
+    last_errors: Option<String>,
     usage: AgentUsage,
     session_usage: Option<AgentUsage>,
     hunt: strays::Hunt,
@@ -237,6 +243,7 @@ impl Task {
             interactions: Vec::new(),
             answers: Vec::new(),
             output: Output::default(),
+            last_errors: None,
             usage: AgentUsage::UNKNOWN,
             session_usage: None,
             hunt: strays::Hunt::default(),
@@ -344,6 +351,7 @@ impl Task {
             Input::Fact(fact) => self.take(fact, effects),
             Input::OutputSeen => self.facts.any_output = true,
             Input::OutputEnded => self.facts.output_ended = true,
+            Input::ErrorsEnded(last) => self.last_errors = Some(last),
             Input::Cancel(cause) => self.cancel(cause, now, effects),
             Input::Respond(id, response) => self.respond(&id, response, now, effects),
             Input::Exited(exit) => self.facts.exit = Some(exit),
@@ -353,6 +361,7 @@ impl Task {
             Input::Answering(id) => self.answering(&id, effects),
             Input::Undelivered(id) => self.interact(&id, interaction::Input::Undelivered, effects),
             Input::Lost(loss) => self.facts.lost = Some(loss),
+            Input::Unserved => self.unserved(),
             Input::Resumed => self.resumed(now, effects),
             Input::Strays(found) => self.strays_found(found, effects),
             Input::StrayEnded(stray, end) => self.stray_ended(stray, end, effects),
@@ -390,9 +399,18 @@ impl Task {
     }
 
     fn ready(&mut self, effects: &mut Vec<Effect>) {
-        if matches!(self.state, TaskState::Accepted | TaskState::Admitted) && self.facts.cancel.is_none() {
+        let may_begin = self.facts.cancel.is_none() && self.facts.exit.is_none();
+        if matches!(self.state, TaskState::Accepted | TaskState::Admitted) && may_begin {
             self.enter(TaskState::Submitted, effects);
             effects.push(Effect::Submit);
+        }
+    }
+
+    fn unserved(&mut self) {
+        if !self.was_submitted() {
+            let (mode, cancel) = (self.facts.mode, self.facts.cancel);
+            self.facts = Facts { cancel, ..Facts::new(mode) };
+            self.last_errors = None;
         }
     }
 
@@ -492,10 +510,14 @@ impl Task {
         }
     }
 
-    /// A runtime that ends before it was given the task proves that the task never ran.
+    /// A runtime that ends before it was given the task proves that the task never ran. Its last words say why.
     fn conclude_unsubmitted(&mut self, effects: &mut Vec<Effect>) {
-        if self.facts.exit.is_some() || self.facts.lost.is_some() {
-            let message = "the agent ended before it was given the task".to_owned();
+        let all_heard = self.facts.exit.is_some() && self.last_errors.is_some();
+        if all_heard || self.facts.lost.is_some() {
+            let exit = self.facts.exit.map(|exit| format!(" ({exit})")).unwrap_or_default();
+            let said = self.last_errors.as_deref().filter(|said| !said.is_empty());
+            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            let message = format!("the agent ended{exit} before it was given the task{said}");
             self.settle(Verdict::Failed { kind: FailureKind::Transport, message }, Proof::NeverSubmitted, effects);
         }
     }

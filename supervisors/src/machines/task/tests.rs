@@ -267,7 +267,7 @@ impl World {
         if std::mem::take(&mut self.alive) {
             self.strays.clear();
             let last = if self.dice.roll(20) == 0 { Input::Lost(Loss::Leaked) } else { Input::Emptied };
-            self.pending.extend([Input::Exited(exit), last, Input::OutputEnded]);
+            self.pending.extend([Input::Exited(exit), last, Input::OutputEnded, Input::ErrorsEnded("oops".into())]);
         }
     }
 

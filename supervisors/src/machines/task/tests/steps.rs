@@ -75,12 +75,35 @@ fn a_cancel_before_the_submission_settles_at_once() {
 
 #[test]
 fn a_runtime_that_ends_before_the_submission_proves_that_nothing_was_submitted() {
-    for input in [Input::Exited(KILLED), Input::Lost(Loss::Swept)] {
-        let outcome = verdict(&told(&mut accepted(POLICIES[0]), [Input::Admitted, input]));
-        assert_eq!((outcome.verdict.word(), outcome.evidence.proof), ("failed", Proof::NeverSubmitted));
+    let words = |said: &str| Input::ErrorsEnded(said.into());
+    for (end, message) in [
+        (vec![Input::Exited(KILLED), words("oops")], "the agent ended (SIGKILL) before it was given the task: oops"),
+        (vec![words(""), Input::Exited(KILLED)], "the agent ended (SIGKILL) before it was given the task"),
+        (vec![Input::Lost(Loss::Swept)], "the agent ended before it was given the task"),
+    ] {
+        let outcome = verdict(&told(&mut accepted(POLICIES[0]), [vec![Input::Admitted], end].concat()));
+        assert_eq!(outcome.evidence.proof, Proof::NeverSubmitted);
+        let kind = FailureKind::Transport;
+        assert_eq!(outcome.verdict, Verdict::Failed { kind, message: message.to_owned() });
     }
     let quiet = told(&mut accepted(POLICIES[0]), [Input::Admitted, Input::OutputSeen, Input::OutputEnded]);
     assert!(!quiet.iter().any(|effect| matches!(effect, Effect::Settle(_))), "{quiet:?}");
+}
+
+#[test]
+fn an_agent_that_ended_is_given_nothing_any_more() {
+    let ready = told(&mut accepted(POLICIES[0]), [Input::Admitted, Input::Exited(KILLED), Input::RuntimeReady]);
+    assert!(!ready.iter().any(|effect| matches!(effect, Effect::Submit | Effect::Settle(_))), "{ready:?}");
+}
+
+#[test]
+fn the_end_of_a_runtime_that_no_longer_serves_it_is_not_its_own() {
+    let mut task = accepted(POLICIES[0]);
+    told(&mut task, [Input::Admitted, Input::Exited(KILLED), Input::Emptied, Input::Unserved]);
+    let next = told(&mut task, [Input::ErrorsEnded("oops".into()), Input::RuntimeReady]);
+    assert!(next.contains(&Effect::Submit), "{next:?}");
+    let end = told(&mut task, [Input::Lost(Loss::Swept)]);
+    assert!(!verdict(&end).evidence.tree_empty, "{end:?}");
 }
 
 #[test]
