@@ -8,6 +8,7 @@ use ostler_supervisors::contract::{
 use ostler_supervisors::ledger::{InteractionState, Ledger, TaskRow};
 use serde_json::json;
 
+use super::run::said_of;
 use super::table::{age, brief, lines};
 use super::{print_json, print_line, route};
 use crate::config::Settings;
@@ -138,6 +139,9 @@ async fn show(settings: &Settings, id: &TaskId, as_json: bool) -> Result<u8, Fai
     print_line(&format!("task      {}\nsession   {}\nstate     {}", task.id, task.session, state(&task)))?;
     print_line(&format!("prompt    {}", brief(&task.delegation.prompt, 200)))?;
     if let Some(outcome) = &task.outcome {
+        if let Some(said) = said_of(&outcome.verdict) {
+            print_line(&format!("verdict   {}", brief(&said, 1000)))?;
+        }
         print_line(&format!("evidence  {}", outcome.evidence.proof))?;
         if let Some(exit) = outcome.evidence.exit {
             print_line(&format!("exit      {exit}"))?;

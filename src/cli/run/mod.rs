@@ -26,6 +26,7 @@ use crate::config::{Settings, Span};
 use crate::door::{self, Door, Embedded, EmbeddedOptions, Remote};
 use crate::error::{Failure, Kind};
 use question::Typed;
+pub(super) use verdict::said_of;
 use verdict::verdict;
 use watch::Watch;
 

@@ -30,7 +30,8 @@ pub(super) async fn verdict(
     let output = outcome.output.as_ref().map(|output| output.text());
     if !run.json {
         let answer = output.filter(|text| !text.is_empty()).map(|text| Text::Out(answer(text)));
-        return Ok(said_of(&outcome.verdict).map(Text::Err).into_iter().chain(answer).collect());
+        let said = said_of(&outcome.verdict).map(|said| Text::Err(format!("ostler: {said}\n")));
+        return Ok(said.into_iter().chain(answer).collect());
     }
     let harness = route::ledger(settings).await?.session(session).await?.map(|row| row.harness);
     let object = json!({
@@ -58,12 +59,12 @@ fn answer(text: &str) -> String {
     }
 }
 
-fn said_of(verdict: &Verdict) -> Option<String> {
-    let line = match verdict {
-        Verdict::Completed { .. } => return None,
-        Verdict::Failed { message, .. } => format!("failed: {}", plain(message)),
-        Verdict::Cancelled { cause } => format!("cancelled ({})", format!("{cause:?}").to_lowercase()),
-        Verdict::Unresolved { reason, known } => format!("unresolved ({reason:?}): {known}"),
-    };
-    Some(format!("ostler: {line}\n"))
+/// The verdict in words; a completed task needs none beside its answer.
+pub(in crate::cli) fn said_of(verdict: &Verdict) -> Option<String> {
+    match verdict {
+        Verdict::Completed { .. } => None,
+        Verdict::Failed { message, .. } => Some(format!("failed: {}", plain(message))),
+        Verdict::Cancelled { cause } => Some(format!("cancelled ({})", cause.word())),
+        Verdict::Unresolved { reason, known } => Some(format!("unresolved ({}): {}", reason.word(), plain(known))),
+    }
 }

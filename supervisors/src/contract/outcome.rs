@@ -59,6 +59,18 @@ pub enum UnresolvedReason {
     PartialEvidence,
 }
 
+impl UnresolvedReason {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ObservationLost => "OBSERVATION_LOST",
+            Self::CleanupBoundExceeded => "CLEANUP_BOUND_EXCEEDED",
+            Self::CancellationUnconfirmed => "CANCELLATION_UNCONFIRMED",
+            Self::PartialEvidence => "PARTIAL_EVIDENCE",
+        }
+    }
+}
+
 /// Why a task was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -72,6 +84,18 @@ pub enum CancelCause {
     Shutdown,
     /// The task's own time limit passed.
     Timeout,
+}
+
+impl CancelCause {
+    /// The word on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::ConsumerCancelled => "consumer_cancelled",
+            Self::Shutdown => "shutdown",
+            Self::Timeout => "timeout",
+        }
+    }
 }
 
 /// One of four verdicts, and what belongs to it.
@@ -137,4 +161,23 @@ pub struct Outcome {
     /// What the session used so far, where the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_usage: Option<AgentUsage>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{CancelCause, UnresolvedReason};
+
+    #[test]
+    fn words_are_those_of_the_wire() {
+        use CancelCause::{ConsumerCancelled, Requested, Shutdown, Timeout};
+        use UnresolvedReason::{CancellationUnconfirmed, CleanupBoundExceeded, ObservationLost, PartialEvidence};
+        for cause in [Requested, ConsumerCancelled, Shutdown, Timeout] {
+            assert_eq!(json!(cause), cause.word());
+        }
+        for reason in [ObservationLost, CleanupBoundExceeded, CancellationUnconfirmed, PartialEvidence] {
+            assert_eq!(json!(reason), reason.word());
+        }
+    }
 }

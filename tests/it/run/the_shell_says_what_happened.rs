@@ -62,6 +62,31 @@ fn what_is_not_known_is_named_and_three() {
 }
 
 #[test]
+fn a_shown_task_says_why() {
+    let shell = Shell::with(
+        crate::support::shell::Containment::Descent,
+        "[harness.missing]\nadapter = \"oneshot\"\ncommand = [\"no-such-agent\"]\n",
+    );
+    for (arguments, said) in [
+        (&["run", "--harness", "missing", "--json", "x"][..], "\nverdict   failed: no-such-agent"),
+        (&["run", "--harness", "scripted", "--json", "exit 0"], "\nverdict   unresolved (PARTIAL_EVIDENCE): "),
+        (
+            &["run", "--harness", "scripted", "--json", "--timeout", "300ms", "say up ;; hang"],
+            "\nverdict   cancelled (timeout)\n",
+        ),
+    ] {
+        let task = shell.ostler(arguments).json()["task"].as_str().expect("an id").to_owned();
+        let shown = shell.ostler(&["task", "show", &task]);
+        assert!(shown.stdout.contains(said), "{arguments:?}: {shown:?}");
+    }
+    let task = shell.run("say hi").json()["task"].as_str().expect("an id").to_owned();
+    let shown = shell.ostler(&["task", "show", &task]);
+    assert!(!shown.stdout.contains("verdict"), "the answer says it: {shown:?}");
+    let done = shell.ostler(&["run", "--harness", "scripted", "exit 0"]);
+    assert!(done.stderr.starts_with("ostler: unresolved (PARTIAL_EVIDENCE): "), "{done:?}");
+}
+
+#[test]
 fn without_any_agent_it_says_what_was_looked_for() {
     let shell = Shell::new();
     let empty = shell.path().join("empty.toml");
