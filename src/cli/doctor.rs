@@ -1,5 +1,7 @@
 //! `ostler doctor`: what of the promises this machine can keep, and why not the rest.
 
+use std::io::Write;
+
 use clap::Args;
 use ostler_keeper::{LimitKind, LimitState};
 use ostler_supervisors::machines::admission::admit;
@@ -7,7 +9,10 @@ use serde::Serialize;
 
 use super::{harness, print_json, print_line, route};
 use crate::config::{ControlGroups, Settings};
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
+
+/// Bytes that are written to see whether there is room.
+const TRIAL: usize = 4096;
 
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
@@ -88,12 +93,25 @@ fn memory(settings: &Settings) -> Check {
 }
 
 fn state(settings: &Settings) -> Check {
-    let usable = settings.make_state();
+    let usable = settings.make_state().and_then(|()| try_to_write(settings));
     let found = match &usable {
         Ok(()) => settings.state.display().to_string(),
         Err(failure) => failure.message.clone(),
     };
     Check { name: "state", ok: usable.is_ok(), found }
+}
+
+/// A folder that is there may be on a disk that is full, or that takes nothing.
+fn try_to_write(settings: &Settings) -> Result<(), Failure> {
+    let written = tempfile::Builder::new().prefix("doctor-").tempfile_in(&settings.state).and_then(|mut file| {
+        file.write_all(&[1; TRIAL])?;
+        file.as_file().sync_all()?;
+        file.close()
+    });
+    written.map_err(|error| {
+        let text = format!("nothing can be written to {}: {error}", settings.state.display());
+        Failure::new(Kind::StoreUnavailable, text)
+    })
 }
 
 async fn ledger(settings: &Settings) -> Check {

@@ -86,6 +86,28 @@ fn a_shown_task_says_why() {
     assert!(done.stderr.starts_with("ostler: unresolved (PARTIAL_EVIDENCE): "), "{done:?}");
 }
 
+/// Where this user may mount.
+#[test]
+fn the_doctor_tries_to_write() {
+    let shell = Shell::new();
+    std::fs::create_dir(shell.state()).expect("made");
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "ro,size=1m", "tmpfs"])
+        .arg(shell.state())
+        .output()
+        .expect("runs");
+    if !mount.status.success() {
+        return;
+    }
+    let done = shell.ostler(&["doctor", "--json"]);
+    let _left = std::process::Command::new("umount").arg("-l").arg(shell.state()).status();
+    let checks = done.json();
+    let state = checks.as_array().and_then(|all| all.iter().find(|check| check["name"] == "state")).expect("checked");
+    assert_eq!(state["ok"], false, "{state}");
+    let said = format!("nothing can be written to {}: ", shell.state().display());
+    assert!(state["found"].as_str().is_some_and(|found| found.starts_with(&said)), "{state}");
+}
+
 #[test]
 fn without_any_agent_it_says_what_was_looked_for() {
     let shell = Shell::new();
