@@ -54,7 +54,7 @@ struct Arguments {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 nothing was started, 4 unresolved, 5 stopped by a limit, \
+Exit codes: 0 completed, 1 failed, 2 wrong usage, 3 no agent was given the task, 4 unresolved, 5 stopped by a limit, \
 130 cancelled.";
 
 #[derive(Debug, Subcommand)]
