@@ -125,6 +125,8 @@ impl ErrorStyle {
     /// Of the innermost verb: each has its own `--json`.
     fn of(matches: &ArgMatches) -> Self {
         match matches.subcommand() {
+            // What is wrong is what it prints, in an object of its own.
+            Some(("config", inner)) if inner.subcommand_name() == Some("check") => Self::Words,
             Some((_, inner)) => Self::of(inner),
             None if matches!(matches.try_get_one::<bool>("json"), Ok(Some(true))) => Self::Json,
             None => Self::Words,

@@ -23,6 +23,16 @@ pub struct User {
     model: Model,
 }
 
+/// A process with so many pages of memory, none of them huge, that it takes a while to give them back when it is killed.
+const HASTY: &str = "
+import ctypes, time
+PR_SET_THP_DISABLE = 41
+ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+x = b'x' * (2 << 30)
+print('up', flush=True)
+time.sleep(1000)
+";
+
 impl User {
     pub fn new() -> Self {
         Self::with(Containment::Descent)
@@ -35,7 +45,7 @@ impl User {
             "[harness.hasty]\nadapter = \"oneshot\"\ncommand = {:?}\n\
              environment = {{ MARK = {:?}, OSTLER_AGENT_ROLE = \"play-agent\" }}\n\
              [harness.hasty.deadlines]\nend_of_input = \"0ms\"\nterminate = \"0ms\"\nkill = \"0ms\"\n",
-            ["python3", "-c", "import time; x = b'x' * (600 << 20); print('up', flush=True); time.sleep(1000)"],
+            ["python3", "-c", HASTY],
             shell.marker.text(),
         );
         agents::add(&shell, &[agents::codex(&shell, &model.address), hasty]);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::support::{Boundary, User, boundaries};
 use crate::support::kernel::wait_until;
-use crate::support::shell::{assert_whole, signal};
+use crate::support::shell::{Done, assert_whole, signal};
 
 #[test]
 fn before_each() {
@@ -64,27 +64,25 @@ fn die_at(user: &User, boundary: &Boundary, tasks: usize) -> usize {
     known.len()
 }
 
+/// How often a tree may be gone before it counts as leaked.
+const MOST_CLOSES: usize = 20;
+
 /// A session is closed, by a request that has to be made again after the death; a second one changes nothing.
 fn die_at_close(user: &User, boundary: &Boundary, tasks: usize) -> usize {
-    // A large process takes a while to die: one that is given no time after SIGKILL counts as leaked meanwhile.
-    let failed = boundary.effect == "Failed";
-    let name = if failed { "hasty" } else { "codex" };
     let mut daemon = user.shell.serve_with(&[("OSTLER_DIE_AT", boundary.name)]);
-    let mut run = user.shell.spawn(&["run", "--harness", name, "--quiet", "hello"]);
-    let task = wait_until(Duration::from_secs(30), "it is at work or done", || {
-        let task = user.shell.tasks().first().cloned().ok_or("none")?;
-        let session = task["session"].as_str().expect("id");
-        let said = || user.shell.events(session).iter().any(|event| event["type"] == "message.delta");
-        let at_work = if failed { said() } else { !task["outcome"].is_null() };
-        if at_work { Ok(task) } else { Err(task.to_string()) }
-    });
-    let session = task["session"].as_str().expect("id").to_owned();
-    let lost = user.shell.ostler(&["session", "close", &session]);
-    // Told to another thread, the answer may be out before the process is gone.
-    let may_be_told = boundary.name == "after:close.Done";
-    assert!(lost.code == 4 || (may_be_told && lost.code == 0), "{boundary:?}: {lost:?}");
+    let mut closes = 0;
+    let session = loop {
+        closes += 1;
+        let (session, lost) = close_one(user, boundary, tasks + closes);
+        // Told to another thread, the answer may be out before the process is gone.
+        let may_be_told = boundary.name == "after:close.Done";
+        if lost.code == 4 || (may_be_told && lost.code == 0) {
+            break session;
+        }
+        let was_quick = boundary.effect == "Failed" && lost.code == 0 && closes < MOST_CLOSES;
+        assert!(was_quick, "{boundary:?}: {lost:?}");
+    };
     until(&mut daemon, &format!("the daemon dies {}", boundary.name), || false);
-    run.wait().expect("ends");
 
     let daemon = user.shell.serve();
     wait_until(Duration::from_secs(30), "it is closed", || {
@@ -97,7 +95,26 @@ fn die_at_close(user: &User, boundary: &Boundary, tasks: usize) -> usize {
     assert_eq!(closings, 1, "{boundary:?}: {events:#?}");
     assert_eq!(events.last().expect("events")["type"], "ostler.session.closed", "{boundary:?}");
     user.shell.end(daemon);
-    tasks + 1
+    tasks + closes
+}
+
+/// Closes a session in which an agent is at work, or rests.
+fn close_one(user: &User, boundary: &Boundary, tasks: usize) -> (String, Done) {
+    // A large process takes a while to die: one that is given no time after SIGKILL counts as leaked meanwhile.
+    let failed = boundary.effect == "Failed";
+    let name = if failed { "hasty" } else { "codex" };
+    let mut run = user.shell.spawn(&["run", "--harness", name, "--quiet", "hello"]);
+    let session = wait_until(Duration::from_secs(30), "it is at work or done", || {
+        let known = user.shell.tasks();
+        let task = known.first().filter(|_| known.len() == tasks).ok_or("none")?;
+        let session = task["session"].as_str().expect("id");
+        let said = || user.shell.events(session).iter().any(|event| event["type"] == "message.delta");
+        let at_work = if failed { said() } else { !task["outcome"].is_null() };
+        if at_work { Ok(session.to_owned()) } else { Err(task.to_string()) }
+    });
+    let lost = user.shell.ostler(&["session", "close", &session]);
+    run.wait().expect("ends");
+    (session, lost)
 }
 
 /// Cancelled or already settled, its history is whole, and no process of its tool is left.
