@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::adapter::InterruptMode;
-
 /// One ability. The first six are named as in Harness Protocol 2.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,11 +57,6 @@ impl Capabilities {
     /// Whether it is one of them.
     pub fn has(&self, capability: Capability) -> bool {
         self.0.contains(&capability)
-    }
-
-    /// How a harness with them is interrupted.
-    pub fn interrupt(&self) -> InterruptMode {
-        if self.has(Capability::Cancel) { InterruptMode::Native } else { InterruptMode::None }
     }
 }
 

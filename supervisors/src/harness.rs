@@ -10,7 +10,7 @@ use ostler_keeper::ladder::{Ladder, Rung};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::adapter::{AdapterKind, Lifetime, OpenContext};
+use crate::adapter::{AdapterKind, InterruptMode, Lifetime, OpenContext};
 use crate::capability::{Capabilities, Capability};
 use crate::contract::{ApprovalPolicy, HarnessId};
 use crate::machines::health::RestartPolicy;
@@ -198,9 +198,10 @@ impl Harness {
 
     /// What a task of it is judged by.
     pub fn task_policy(&self, strays: StrayPolicy) -> TaskPolicy {
+        let is_native = self.capabilities.has(Capability::Cancel);
         TaskPolicy {
             mode: self.report,
-            interrupt: self.capabilities.interrupt(),
+            interrupt: if is_native { InterruptMode::Native } else { InterruptMode::None },
             interrupt_grace: self.deadlines.interrupt,
             cancel_budget: self.deadlines.cancel_budget(),
             strays,
