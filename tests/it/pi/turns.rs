@@ -115,10 +115,9 @@ fn the_model_is_the_one_that_was_chosen_and_an_unknown_one_is_a_failure() {
     assert_eq!(verdict(&done).1, "completed", "{done:?}");
     assert_eq!(user.requests()[0]["request"]["model"], "other");
     let done = user.run(&["--model", "unheard-of", "hello"]);
-    assert_eq!((verdict(&done).0, verdict(&done).1), (1, "failed".into()), "{done:?}");
-    let events = user.shell.events(word(&done.json(), "/session"));
-    let closed = of_type(&events, "ostler.runtime.closed");
-    assert!(closed[0]["data"]["stderr"].as_str().is_some_and(|said| said.contains("unheard-of")), "{closed:?}");
+    // It ends with it at its start: nothing was given to it, and it is quoted.
+    assert_eq!(verdict(&done), (3, "failed".into(), "never_submitted".into()), "{done:?}");
+    assert!(word(&done.json(), "/outcome/message").contains("unheard-of"), "{done:?}");
     assert_eq!(user.requests().len(), 1);
     user.shell.assert_nothing_left();
 }
