@@ -3,6 +3,7 @@
 pub mod acp;
 pub mod claude;
 pub mod codex;
+mod frames;
 pub mod oneshot;
 pub mod pi;
 mod snapshot;

@@ -16,12 +16,13 @@ mod wire;
 use std::collections::BTreeMap;
 
 use ostler_supervisors::adapter::{
-    Adapter, AdapterKind, Answer, Fact, Frame, FrameCounts, Lifetime, OpenContext, SnapshotError, Start, Told,
+    Adapter, AdapterKind, Answer, Frame, FrameCounts, Lifetime, OpenContext, SnapshotError, Start, Told,
 };
 use ostler_supervisors::capability::Capabilities;
 use ostler_supervisors::contract::{AgentUsage, InteractionId, NativeId};
 use serde::{Deserialize, Serialize};
 
+use super::frames::{self, Became, noise};
 use super::snapshot;
 
 use call::Calls;
@@ -93,14 +94,6 @@ enum Phase {
     Refused,
 }
 
-/// What became of a frame (rules 13).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Became {
-    Mapped,
-    Noted,
-    Redundant,
-}
-
 /// One agent's machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Machine {
@@ -158,17 +151,11 @@ impl Machine {
     }
 
     fn frame(&mut self, frame: Frame<'_>, answer: &mut Answer) {
-        let became = match frame {
-            Frame::Line(line) => self.line(line, answer),
-            Frame::InvalidUtf8 { bytes } => noise(format!("a line of {bytes} bytes that is not UTF-8"), answer),
-            Frame::TooLong { bytes } => noise(format!("a line of {bytes} bytes, longer than allowed"), answer),
-            Frame::Incomplete { text } => noise(format!("an incomplete line of {} bytes", text.len()), answer),
+        let became = match frames::line(frame) {
+            Ok(line) => self.line(line, answer),
+            Err(what) => noise(what, answer),
         };
-        match became {
-            Became::Mapped => self.counts.mapped += 1,
-            Became::Noted => self.counts.noted += 1,
-            Became::Redundant => self.counts.redundant += 1,
-        }
+        became.count(&mut self.counts);
     }
 
     fn line(&mut self, line: &str, answer: &mut Answer) -> Became {
@@ -198,11 +185,6 @@ impl Machine {
     fn is_own(&self, session: &str) -> bool {
         self.spoken.as_deref() == Some(session)
     }
-}
-
-fn noise(what: String, answer: &mut Answer) -> Became {
-    answer.fact(Fact::Noise { what });
-    Became::Noted
 }
 
 impl Adapter for Machine {

@@ -3,7 +3,7 @@
 mod captures;
 mod edges;
 
-use ostler_supervisors::adapter::{EndReport, MAX_SNAPSHOT};
+use ostler_supervisors::adapter::{EndReport, Fact, MAX_SNAPSHOT};
 use ostler_supervisors::contract::{ApprovalDecision, ApprovalPolicy, Delegation, InteractionResponse, SessionSpec};
 use serde_json::{Value, json};
 

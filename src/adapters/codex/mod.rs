@@ -23,7 +23,7 @@ use ostler_supervisors::contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::snapshot;
+use super::{frames, snapshot};
 
 pub use options::{CodexApproval, CodexOptions, CodexSandbox};
 
@@ -214,11 +214,9 @@ impl Machine {
     }
 
     fn frame(&mut self, frame: Frame<'_>, answer: &mut Answer) {
-        match frame {
-            Frame::Line(line) => self.line(line, answer),
-            Frame::InvalidUtf8 { bytes } => self.noise(format!("a line of {bytes} bytes that is not UTF-8"), answer),
-            Frame::TooLong { bytes } => self.noise(format!("a line of {bytes} bytes, longer than allowed"), answer),
-            Frame::Incomplete { text } => self.noise(format!("an incomplete line of {} bytes", text.len()), answer),
+        match frames::line(frame) {
+            Ok(line) => self.line(line, answer),
+            Err(what) => self.noise(what, answer),
         }
     }
 

@@ -20,6 +20,7 @@ use ostler_supervisors::capability::{Capabilities, Capability};
 use ostler_supervisors::contract::{NativeId, WarningKind};
 use serde::{Deserialize, Serialize};
 
+use super::frames::{self, Became, noise};
 use super::snapshot;
 
 use opening::Phase;
@@ -63,14 +64,6 @@ impl AdapterKind for Pi {
     }
 }
 
-/// What became of a frame (rules 13).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Became {
-    Mapped,
-    Noted,
-    Redundant,
-}
-
 /// What is known of the session's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 enum Storage {
@@ -105,17 +98,11 @@ impl Machine {
     }
 
     fn frame(&mut self, frame: Frame<'_>, answer: &mut Answer) {
-        let became = match frame {
-            Frame::Line(line) => self.line(line, answer),
-            Frame::InvalidUtf8 { bytes } => noise(format!("a line of {bytes} bytes that is not UTF-8"), answer),
-            Frame::TooLong { bytes } => noise(format!("a line of {bytes} bytes, longer than allowed"), answer),
-            Frame::Incomplete { text } => noise(format!("an incomplete line of {} bytes", text.len()), answer),
+        let became = match frames::line(frame) {
+            Ok(line) => self.line(line, answer),
+            Err(what) => noise(what, answer),
         };
-        match became {
-            Became::Mapped => self.counts.mapped += 1,
-            Became::Noted => self.counts.noted += 1,
-            Became::Redundant => self.counts.redundant += 1,
-        }
+        became.count(&mut self.counts);
     }
 
     fn line(&mut self, line: &str, answer: &mut Answer) -> Became {
@@ -171,11 +158,6 @@ impl Machine {
             answer.fact(Fact::NativeSession { id, stored: self.storage == Storage::Shown });
         }
     }
-}
-
-fn noise(what: String, answer: &mut Answer) -> Became {
-    answer.fact(Fact::Noise { what });
-    Became::Noted
 }
 
 fn warn(kind: WarningKind, message: String, answer: &mut Answer) {
