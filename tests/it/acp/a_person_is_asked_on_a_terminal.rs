@@ -1,34 +1,10 @@
 //! A question on a terminal: it is answered there, or by somebody else, or not at all; none of it holds anything up.
 
-use std::process::{Child, Command, Stdio};
-
-use serde_json::{Value, json};
+use std::process::Child;
 
 use super::{configure, open_request, received};
 use crate::support::shell::{Containment, Shell};
-
-/// Runs a command on a terminal of its own: types each answer once its text is there, and prints what was shown, and
-/// the exit code.
-const TERMINAL: &str = "
-import json, os, pty, sys
-answers, command = json.loads(sys.argv[1]), sys.argv[2:]
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(command[0], command)
-shown = b''
-while True:
-    try:
-        more = os.read(terminal, 65536)
-    except OSError:
-        break
-    if not more:
-        break
-    shown += more
-    if answers and answers[0][0].encode() in shown:
-        os.write(terminal, answers.pop(0)[1].encode())
-code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-print(json.dumps({'shown': shown.decode(errors='replace'), 'code': code}))
-";
+use crate::support::terminal::{self, Answers, end};
 
 fn shell() -> Shell {
     let shell = Shell::with(Containment::Descent, "");
@@ -36,19 +12,8 @@ fn shell() -> Shell {
     shell
 }
 
-fn start(shell: &Shell, answers: &[(&str, &str)], arguments: &[&str]) -> Child {
-    let run = shell.command(&[&["run", "--harness", "acp"], arguments].concat());
-    let mut terminal = Command::new("python3");
-    terminal.args(["-c", TERMINAL, &json!(answers).to_string()]).arg(run.get_program()).args(run.get_args());
-    terminal.current_dir(shell.work()).envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    terminal.env("TERM", "xterm").stdout(Stdio::piped()).spawn().expect("python3")
-}
-
-/// The exit code, and what was shown.
-fn end(child: Child) -> (i64, String) {
-    let output = child.wait_with_output().expect("ends");
-    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    (said["code"].as_i64().expect("a code"), said["shown"].as_str().expect("a text").to_owned())
+fn start(shell: &Shell, answers: Answers<'_>, arguments: &[&str]) -> Child {
+    terminal::start(&shell.command(&[&["run", "--harness", "acp"], arguments].concat()), 100, answers, &[])
 }
 
 #[test]

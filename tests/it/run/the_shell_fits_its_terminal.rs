@@ -3,39 +3,11 @@
 use std::process::Command;
 
 use crate::support::shell::Shell;
-
-/// Runs a command on a terminal of so many columns, and prints what it got.
-const TERMINAL: &str = "
-import fcntl, os, pty, struct, sys, termios
-pid, terminal = pty.fork()
-if pid == 0:
-    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, int(sys.argv[1]), 0, 0))
-    os.execv(sys.argv[2], sys.argv[2:])
-said = b''
-while True:
-    try:
-        more = os.read(terminal, 65536)
-    except OSError:
-        break
-    if not more:
-        break
-    said += more
-os.waitpid(pid, 0)
-sys.stdout.buffer.write(said)
-";
-
-/// What the machine that runs the tests may say of colours.
-const OF_COLOUR: [&str; 4] = ["CI", "CLICOLOR", "CLICOLOR_FORCE", "NO_COLOR"];
+use crate::support::terminal;
 
 fn on_terminal(shell: &Shell, columns: u16, environment: &[(&str, &str)], arguments: &[&str]) -> String {
-    let as_is = shell.command(arguments);
-    let mut command = Command::new("python3");
-    command.args(["-c", TERMINAL, &columns.to_string()]).arg(as_is.get_program()).args(arguments);
-    command.current_dir(shell.work()).env("TERM", "xterm");
-    OF_COLOUR.iter().for_each(|name| _ = command.env_remove(name));
-    command.envs(as_is.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = command.envs(environment.iter().copied()).output().expect("runs");
-    String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
+    let (_, shown) = terminal::end(terminal::start(&shell.command(arguments), columns, &[], environment));
+    shown.replace("\r\n", "\n")
 }
 
 #[test]

@@ -9,4 +9,5 @@ pub mod model;
 pub mod namespace;
 pub mod programs;
 pub mod shell;
+pub mod terminal;
 pub mod user;

@@ -112,35 +112,27 @@ mod tests {
         name.parse().expect("id")
     }
 
-    fn folder() -> PathBuf {
-        let path = std::env::temp_dir().join(format!("ostler-memory-{}-{}", std::process::id(), rand::random::<u64>()));
-        std::fs::create_dir(&path).expect("made");
-        path
-    }
-
     const SHUT: Standing = Standing { failures: 5, until: Some(Millis(7)) };
 
     #[test]
     fn what_was_written_is_read_in_the_same_boot_alone() {
-        let folder = folder();
-        let path = folder.join("harnesses.json");
+        let folder = tempfile::tempdir().expect("made");
+        let path = folder.path().join("harnesses.json");
         let harnesses = BTreeMap::from([(id("a"), SHUT)]);
         for (boot, expected) in [(clock::boot_id(), SHUT), ("another", Standing::default())] {
             write(&path, &Kept { boot: boot.to_owned(), harnesses: harnesses.clone() }).expect("written");
             assert_eq!(Memory::read(Some(path.clone())).of(&id("a")), expected, "{boot}");
         }
-        std::fs::remove_dir_all(folder).expect("removed");
     }
 
     #[test]
     fn a_file_that_cannot_be_read_is_none() {
-        let folder = folder();
-        let path = folder.join("harnesses.json");
+        let folder = tempfile::tempdir().expect("made");
+        let path = folder.path().join("harnesses.json");
         for bytes in [&b"{"[..], &[0; (LARGEST + 1) as usize]] {
             std::fs::write(&path, bytes).expect("written");
             assert_eq!(Memory::read(Some(path.clone())).of(&id("a")), Standing::default());
         }
-        std::fs::remove_dir_all(folder).expect("removed");
     }
 
     #[test]

@@ -161,12 +161,6 @@ mod tests {
 
     use super::*;
 
-    fn folder() -> std::path::PathBuf {
-        let folder = std::env::temp_dir().join(format!("ostler-look-{:x}", rand::random::<u64>()));
-        std::fs::create_dir(&folder).expect("made");
-        folder
-    }
-
     /// A file that nobody can read, also not the first user: it is a directory.
     fn unreadable(folder: &Path, name: &str) {
         std::fs::create_dir(folder.join(name)).expect("made");
@@ -176,22 +170,20 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_gone() {
         for name in [folder::IDENTITY, folder::LAST_WORD] {
-            let folder = folder();
-            unreadable(&folder, name);
-            assert!(matches!(look(&folder), Err(LookError::Folder(FolderError::Read { .. }))), "{name}");
-            std::fs::remove_dir_all(folder).expect("removed");
+            let folder = tempfile::tempdir().expect("made");
+            unreadable(folder.path(), name);
+            assert!(matches!(look(folder.path()), Err(LookError::Folder(FolderError::Read { .. }))), "{name}");
         }
     }
 
     #[test]
     fn what_cannot_be_understood_is_gone_when_nobody_listens() {
-        let folder = folder();
-        std::fs::write(folder.join(folder::IDENTITY), b"of another time").expect("written");
-        assert!(matches!(look(&folder), Ok(Look::Gone(None))));
-        let listener = UnixListener::bind(folder.join(SOCKET)).expect("bound");
-        assert!(matches!(look(&folder), Err(LookError::NotUnderstood)));
+        let folder = tempfile::tempdir().expect("made");
+        std::fs::write(folder.path().join(folder::IDENTITY), b"of another time").expect("written");
+        assert!(matches!(look(folder.path()), Ok(Look::Gone(None))));
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("bound");
+        assert!(matches!(look(folder.path()), Err(LookError::NotUnderstood)));
         drop(listener);
-        assert!(matches!(look(&folder), Ok(Look::Gone(None))));
-        std::fs::remove_dir_all(folder).expect("removed");
+        assert!(matches!(look(folder.path()), Ok(Look::Gone(None))));
     }
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use ostler_keeper::Exit;
+use ostler_keeper::clock;
+use ostler_keeper::tree::{MILLIS_PER_TICK, ticks};
 
 use super::super::harnesses::Fate;
 use super::{Runtime, exit_fact};
@@ -10,9 +12,6 @@ use crate::adapter::{EndReport, Fact};
 use crate::contract::{ExitFact, RateLimit};
 use crate::machines::health::Input;
 use crate::machines::settlement::ReportMode;
-
-/// The kernel tells a process's start in hundredths of a second.
-const MILLIS_PER_TICK: u64 = 10;
 
 /// What its process has shown of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +101,7 @@ impl Runtime {
     /// How long its leader has been there.
     fn age(&self) -> Duration {
         let started = self.leader.map_or(0, |(_, start)| start);
-        let ticks = ostler_keeper::tree::ticks(ostler_keeper::clock::now()).saturating_sub(started);
+        let ticks = ticks(clock::now()).saturating_sub(started);
         Duration::from_millis(ticks * MILLIS_PER_TICK)
     }
 }
